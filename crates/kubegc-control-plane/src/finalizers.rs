@@ -40,7 +40,8 @@ pub const OVERDUE: Duration = Duration::from_secs(300);
 
 /// A component that removes a finalizer.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.name())]
 pub enum Owner {
     GarbageCollector,
     /// A controller of kube-controller-manager, by its name.
@@ -74,12 +75,6 @@ impl Owner {
             }
             Self::GarbageCollector | Self::Controller(_) | Self::ApiServer => Some(Duration::from_secs(15)),
         }
-    }
-}
-
-impl std::fmt::Display for Owner {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -164,10 +164,10 @@ impl Outside {
         let meta = &object.meta;
         let resource = &server.catalog()[kind];
         let is = |group: &str, kind: &str| *resource.group == *group && *resource.kind == *kind;
-        self.registration_is_due |= is("apiextensions.k8s.io", "CustomResourceDefinition")
-            || is("apiregistration.k8s.io", "APIService");
+        let is_definition = is("apiextensions.k8s.io", "CustomResourceDefinition");
+        self.registration_is_due |= is_definition || is("apiregistration.k8s.io", "APIService");
         if event_type == EventType::Deleted {
-            if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+            if is_definition {
                 self.terminating_definitions.remove(&meta.name);
             }
             if is("", "Namespace") {
@@ -180,7 +180,7 @@ impl Outside {
             return;
         };
         let (namespace, name) = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
-        if is("apiextensions.k8s.io", "CustomResourceDefinition") {
+        if is_definition {
             self.terminating_definitions.insert(Arc::clone(&name));
             self.definitions_at = Some(now);
         }
@@ -235,13 +235,8 @@ impl Outside {
             object_ref(server, kind, &object.meta),
             Why::FinalizerReleased(first),
         );
-        Some(Some(Step::new(
-            Actor::FinalizerOwner,
-            Act::Update,
-            target,
-            code,
-            why,
-        )))
+        let step = Step::new(Actor::FinalizerOwner, Act::Update, target, code, why);
+        Some(Some(step))
     }
 
     fn end_pod(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
@@ -262,15 +257,8 @@ impl Outside {
             return Some(None);
         }
         let object = object_ref(server, kind, &pod.meta);
-        let step = |act, code| {
-            Some(Some(Step::new(
-                Actor::Kubelet,
-                act,
-                object,
-                code,
-                Why::GracePeriodExpired,
-            )))
-        };
+        let why = Why::GracePeriodExpired;
+        let step = |act, code| Some(Some(Step::new(Actor::Kubelet, act, object, code, why)));
         // Only a pod with finalizers exists long enough to be observed with this phase.
         if server.version().has(REPORTS_END)
             && !pod.meta.finalizers.is_empty()
@@ -324,13 +312,8 @@ impl Outside {
         });
         let object = found.unwrap_or_else(|| ObjectRef::new("apiextensions.k8s.io/v1", kind, "", &name, ""));
         let why = Why::DefinitionTerminating;
-        Some(Some(Step::new(
-            Actor::ApiServer,
-            Act::DeleteCollection,
-            object,
-            (200, None),
-            why,
-        )))
+        let step = Step::new(Actor::ApiServer, Act::DeleteCollection, object, (200, None), why);
+        Some(Some(step))
     }
 
     /// Creates or deletes one APIService for the existing CustomResourceDefinitions, as the API server does.
@@ -348,12 +331,7 @@ impl Outside {
             RegistrationStep::Updated { name } => (Act::Update, name, 200),
         };
         let object = ObjectRef::new("apiregistration.k8s.io/v1", "APIService", "", &name, "");
-        Some(Step::new(
-            Actor::ApiServer,
-            act,
-            object,
-            (code, None),
-            Why::DefinitionsChanged,
-        ))
+        let why = Why::DefinitionsChanged;
+        Some(Step::new(Actor::ApiServer, act, object, (code, None), why))
     }
 }

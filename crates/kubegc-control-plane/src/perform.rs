@@ -24,10 +24,11 @@ impl ControlPlane {
             return (Response::Discovered(Arc::clone(discovered)), (200, None));
         }
         match self.requests.respond(server, request, Some(&self.manager)) {
-            (Response::Guard(_), code) if self.assumptions.storage_is_deleted => {
-                (Response::Guard(Guard::Allows), code)
+            Ok(Response::Guard(_)) if self.assumptions.storage_is_deleted => {
+                (Response::Guard(Guard::Allows), (200, None))
             }
-            other => other,
+            Ok(response) => (response, (200, None)),
+            Err(Failure { error, code }) => (Response::Failed(error), code),
         }
     }
 }
@@ -50,24 +51,12 @@ impl Requests {
 
     /// Performs a request. Events are dropped, and what lies outside of the server is unknown.
     pub fn perform(&self, server: &mut ApiServer, request: &Request) -> Response {
-        self.respond(server, request, None).0
+        let response = self.respond(server, request, None);
+        response.unwrap_or_else(|failure| Response::Failed(failure.error))
     }
 
-    /// Performs a request with the records that the controllers have cached. Returns the response with its
-    /// HTTP status code.
+    /// Performs a request with the records that the controllers have cached.
     fn respond(
-        &self,
-        server: &mut ApiServer,
-        request: &Request,
-        cache: Option<&Manager>,
-    ) -> (Response, Code) {
-        match self.try_respond(server, request, cache) {
-            Ok(response) => (response, (200, None)),
-            Err(Failure { error, code }) => (Response::Failed(error), code),
-        }
-    }
-
-    fn try_respond(
         &self,
         server: &mut ApiServer,
         request: &Request,

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_controllers::{Cache, Controller, ExternalProvisioner, Manager, Wire, default_controllers};
+use kubegc_controllers::{Controller, ExternalProvisioner, Manager, Wire, default_controllers};
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
     record::{ObjectId, Resource},
@@ -327,11 +327,6 @@ impl ControlPlane {
 
     pub const fn manager(&self) -> &Manager {
         &self.manager
-    }
-
-    /// The objects that the controllers have listed.
-    pub const fn cache(&self) -> &Cache {
-        self.manager.cache()
     }
 
     /// Objects that controllers requested and that do not exist on the server.

@@ -41,28 +41,21 @@ impl<'s> Refusals<'s> {
             *changes += usize::from(step.failure.is_none());
             let known = last.get(&key(step)).filter(|known| known.changes == *changes);
             let before = known.map_or(0, |known| known.conflicts);
-            let conflicts = if step.is_conflict() { before + 1 } else { 0 };
-            last.insert(
-                key(step),
-                Last {
-                    step,
-                    conflicts,
-                    changes: *changes,
-                },
-            );
+            let latest = Last {
+                step,
+                conflicts: if step.is_conflict() { before + 1 } else { 0 },
+                changes: *changes,
+            };
+            last.insert(key(step), latest);
         }
         for step in steps.iter().filter(|step| is_refused(step)) {
-            let Last {
-                step: newest,
-                conflicts,
-                ..
-            } = last[&key(step)];
+            let last = last[&key(step)];
             // One sync of a namespace deletes the collections of all resources, in no time.
             let is_last = match step.act {
-                Act::DeleteCollection => newest.at == step.at,
-                _ => std::ptr::eq(newest, step),
+                Act::DeleteCollection => last.step.at == step.at,
+                _ => std::ptr::eq(last.step, step),
             };
-            if !is_last || step.is_conflict() && conflicts < CONFLICTS {
+            if !is_last || step.is_conflict() && last.conflicts < CONFLICTS {
                 continue;
             }
             let waiting = match &step.why {

@@ -134,13 +134,12 @@ impl Simulation {
         let retry_at = idle.retry_at.filter(|at| *at <= within(RETRIES));
         let is_awaited = |at: &Timestamp| until.is_some() || *at <= within(QUIET);
         let scheduled_at = idle.scheduled_at.filter(is_awaited);
-        let next = idle
-            .certain_at
-            .into_iter()
-            .chain(retry_at)
-            .chain(scheduled_at)
-            .min();
-        match next.map(|next| next.max(self.plane.now())) {
+        let awaited = Idle {
+            retry_at,
+            scheduled_at,
+            ..idle
+        };
+        match awaited.next_at().map(|next| next.max(self.plane.now())) {
             Some(next) if until.is_none_or(|until| next <= until) => {
                 self.advance_to(next);
                 true

@@ -223,19 +223,20 @@ pub struct Trace {
     objects: HashMap<Uid, Touched, FixedState>,
 }
 
-/// The positions of the steps that last affected one object.
+/// The positions in the trace of the steps that last affected one object. 32 bits are enough for them, and
+/// halve the index of a large cluster.
 #[derive(Clone, Copy, Debug, Default)]
 struct Touched {
-    terminating: Option<usize>,
-    /// It was removed, with the position of the removal in the changes of that step.
-    removed: Option<(usize, usize)>,
+    terminating: Option<u32>,
+    /// It was removed: the step, and the position of the removal in its changes.
+    removed: Option<(u32, u32)>,
     /// One of its dependents was removed or released.
-    dependent: Option<usize>,
+    dependent: Option<u32>,
 }
 
 impl Touched {
     /// The end of its deletion, or the start.
-    fn deleted(&self) -> Option<usize> {
+    fn deleted(&self) -> Option<u32> {
         self.removed.map(|(step, _)| step).or(self.terminating)
     }
 }
@@ -261,8 +262,8 @@ impl Trace {
     /// The step that removed an object, and the object as the step names it.
     pub fn removal(&self, object: &ObjectRef) -> Option<(&Step, &Arc<ObjectRef>)> {
         let (step, change) = self.objects.get(&object.uid)?.removed?;
-        let step = &self.steps[step];
-        Some((step, &step.changes.get(change)?.object))
+        let step = &self.steps[step as usize];
+        Some((step, &step.changes.get(change as usize)?.object))
     }
 
     /// Adds a step without changes, with its causes. `trigger` is the step that caused the reconcile of a
@@ -270,25 +271,25 @@ impl Trace {
     pub(crate) fn record(&mut self, mut step: Step, trigger: Option<usize>) {
         let touched = |uid: &Uid| self.objects.get(uid).copied().unwrap_or_default();
         let object = touched(&step.object.uid);
+        let mut add =
+            |causes: &mut dyn Iterator<Item = u32>| step.causes.extend(causes.map(|at| at as usize));
         match &step.why {
             Why::Intent(_) => {}
             Why::Collector(Reason::OwnerOrphans(owner)) => {
-                step.causes.extend(touched(&owner.uid).terminating);
+                add(&mut touched(&owner.uid).terminating.into_iter());
+            }
+            Why::Collector(reason) if reason.owners().is_empty() => {
+                add(&mut object.terminating.into_iter().chain(object.dependent));
             }
             Why::Collector(reason) => {
                 let owners = reason.owners().iter().map(|owner| &owner.reference.uid);
-                step.causes
-                    .extend(owners.filter_map(|uid| touched(uid).deleted()));
-                if reason.owners().is_empty() {
-                    step.causes.extend(object.terminating);
-                    step.causes.extend(object.dependent);
-                }
+                add(&mut owners.filter_map(|uid| touched(uid).deleted()));
             }
             Why::Controller(_) => step.causes.extend(trigger),
             Why::DefinitionTerminating
             | Why::DefinitionsChanged
             | Why::GracePeriodExpired
-            | Why::FinalizerReleased(_) => step.causes.extend(object.deleted()),
+            | Why::FinalizerReleased(_) => add(&mut object.deleted().into_iter()),
         }
         step.causes.sort_unstable();
         step.causes.dedup();
@@ -300,15 +301,15 @@ impl Trace {
         &mut self,
         changes: impl Iterator<Item = (Change, &'a [OwnerReference], &'a [OwnerReference])>,
     ) {
-        let Some(at) = self.steps.len().checked_sub(1) else {
+        let Some(last) = self.steps.len().checked_sub(1) else {
             return;
         };
-        let changed = &mut self.steps[at].changes;
+        let (changed, at) = (&mut self.steps[last].changes, last as u32);
         for (change, before, after) in changes {
             let touched = self.objects.entry_ref(&change.object.uid).or_default();
             let is_removed = change.outcome == Outcome::Removed;
             match change.outcome {
-                Outcome::Removed => touched.removed = Some((at, changed.len())),
+                Outcome::Removed => touched.removed = Some((at, changed.len() as u32)),
                 Outcome::Terminating => touched.terminating = touched.terminating.or(Some(at)),
                 Outcome::Changed | Outcome::Created => {}
             }

@@ -80,12 +80,8 @@ impl Entry {
     /// `resource.group namespace/name/subresource`, without the parts that are empty.
     pub fn target(&self) -> String {
         let mut out = qualified(&self.group, &self.resource);
-        let parts = [&self.namespace, &self.name, &self.subresource];
-        let parts: Vec<&str> = parts
-            .iter()
-            .map(|part| &***part)
-            .filter(|part| !part.is_empty())
-            .collect();
+        let mut parts: Vec<&str> = vec![&self.namespace, &self.name, &self.subresource];
+        parts.retain(|part| !part.is_empty());
         if !parts.is_empty() {
             out.push(' ');
             out.push_str(&parts.join("/"));
@@ -104,10 +100,9 @@ impl fmt::Display for Entry {
             "{} {} {} {}",
             Since(self.since_start),
             self.client,
-            if self.verb == Verb::NonResource {
-                "request"
-            } else {
-                self.verb.as_str()
+            match self.verb {
+                Verb::NonResource => "request",
+                verb => verb.as_str(),
             },
             self.target()
         )?;
@@ -228,10 +223,9 @@ impl fmt::Display for Audit {
 
 /// Reads a body in JSON or protobuf. An unreadable one identifies no object.
 fn read(body: &[u8]) -> Value {
-    let read = if is_object(body) {
-        decode(body, ("", "")).ok()
-    } else {
-        serde_json::from_slice(body).ok()
+    let read = match is_object(body) {
+        true => decode(body, ("", "")).ok(),
+        false => serde_json::from_slice(body).ok(),
     };
     read.unwrap_or_default()
 }

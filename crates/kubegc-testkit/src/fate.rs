@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::{
     Cluster, Name,
     audit::{Audit, Entry},
-    cluster::{Plane, State},
+    cluster::{Plane, State, reason},
     http::Verb,
 };
 
@@ -522,6 +522,13 @@ pub(crate) fn names(objects: &[ObjectRef]) -> String {
     names.join(", ")
 }
 
+impl fmt::Display for Fate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} is {}", self.object, self.state)?;
+        self.write_details(f)
+    }
+}
+
 impl Fate {
     /// Returns whether it existed and no longer exists.
     pub const fn is_collected(&self) -> bool {
@@ -535,24 +542,9 @@ impl Fate {
 
     /// Whether it is terminating, and waits for something else than the end of its grace period.
     pub const fn is_stuck(&self) -> bool {
-        matches!(
-            self.state,
-            ObjectState::Terminating {
-                in_grace_until: None,
-                ..
-            }
-        )
+        matches!(self.state, ObjectState::Terminating { in_grace_until, .. } if in_grace_until.is_none())
     }
-}
 
-impl fmt::Display for Fate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} is {}", self.object, self.state)?;
-        self.write_details(f)
-    }
-}
-
-impl Fate {
     /// Writes all lines but the first one, each after a line break.
     pub(crate) fn write_details(&self, f: &mut impl fmt::Write) -> fmt::Result {
         for owner in &self.owners {
@@ -596,10 +588,7 @@ impl Fate {
         if !self.refused.is_empty() {
             write!(f, "\n  refused requests of the control plane:")?;
             for step in &self.refused {
-                write!(f, "\n    {step}")?;
-                if let Some(refusal) = &step.failure {
-                    write!(f, ", but the API server refuses: {refusal}")?;
-                }
+                write!(f, "\n    {}", reason(step, step.failure.as_ref()))?;
             }
         }
         if !self.settled {

@@ -1,18 +1,17 @@
 //! Serves the cluster on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
 
-use std::{fmt, future::Future, io, net::SocketAddr, path::Path, pin::Pin};
+use std::{fmt, io, net::SocketAddr, path::Path};
 
 use futures_util::StreamExt;
-use http::{Request, Response};
+use http::Request;
 use http_body::Body;
 use http_body_util::{BodyExt, BodyStream, StreamBody};
-use hyper::{body::Incoming, server::conn::http1};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::{rt::TokioIo, server::graceful::GracefulShutdown};
 use tokio::{net::TcpListener, sync::watch};
 
 use crate::{
     Cluster,
-    body::ResponseBody,
     service::{BoxError, ClusterService},
 };
 
@@ -159,10 +158,27 @@ async fn accept(listener: TcpListener, service: ClusterService, mut stop: watch:
         let Ok((stream, _)) = accepted else {
             continue;
         };
-        let service = Wire {
-            service: service.clone(),
-            stop: stop.clone(),
-        };
+        let (service, stop) = (service.clone(), stop.clone());
+        // hyper closes the connection on an error: what clients see of an injected one.
+        let service = service_fn(move |request: Request<Incoming>| {
+            let pending = service.begin(request);
+            let mut stop = stop.clone();
+            async move {
+                let response = pending.await?;
+                if response.body().size_hint().exact().is_some() {
+                    return Ok::<_, BoxError>(response);
+                }
+                // Watches would never end.
+                let stopped = async move {
+                    // The sender is dropped with the server, which also means a stop.
+                    let _stopped = stop.wait_for(|stop| *stop).await;
+                };
+                Ok(response.map(|body| {
+                    let frames = BodyStream::new(body).take_until(Box::pin(stopped));
+                    StreamBody::new(frames).boxed_unsync()
+                }))
+            }
+        });
         // Small responses are sent at once. If the socket is already closed, the connection fails later.
         let _immediate = stream.set_nodelay(true);
         let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
@@ -171,37 +187,4 @@ async fn accept(listener: TcpListener, service: ClusterService, mut stop: watch:
     }
     drop(listener);
     connections.shutdown().await;
-}
-
-/// The cluster as hyper calls it.
-struct Wire {
-    service: ClusterService,
-    stop: watch::Receiver<bool>,
-}
-
-impl hyper::service::Service<Request<Incoming>> for Wire {
-    type Response = Response<ResponseBody>;
-    /// hyper closes the connection on an error: what clients see of an injected one.
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, BoxError>> + Send>>;
-
-    fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let pending = self.service.begin(request);
-        let mut stop = self.stop.clone();
-        Box::pin(async move {
-            let response = pending.await?;
-            if response.body().size_hint().exact().is_some() {
-                return Ok(response);
-            }
-            // Watches would never end.
-            let stopped = async move {
-                // The sender is dropped with the server, which also means a stop.
-                let _stopped = stop.wait_for(|stop| *stop).await;
-            };
-            Ok(response.map(|body| {
-                let frames = BodyStream::new(body).take_until(Box::pin(stopped));
-                StreamBody::new(frames).boxed_unsync()
-            }))
-        })
-    }
 }

@@ -115,11 +115,8 @@ impl Owner<'_> {
         for pod in others {
             let is_free = pod.meta.controller().is_none() && is_active(pod) && self.kind != "Deployment";
             if is_free && !selector.is_empty() && selector.matches(&pod.meta) {
-                cx.update(
-                    "Pod",
-                    pod,
-                    json!({"metadata": {"ownerReferences": [self.reference()]}}),
-                );
+                let owned = json!({"metadata": {"ownerReferences": [self.reference()]}});
+                cx.update("Pod", pod, owned);
             }
         }
     }

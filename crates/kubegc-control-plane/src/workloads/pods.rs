@@ -174,17 +174,12 @@ fn run(cx: &mut Sync<'_>, pod: &StoredObject, fate: PodFate) {
     });
     let ready = if is_ready { "True" } else { "False" };
     let conditions = [
-        ("PodScheduled", "True"),
-        ("Initialized", "True"),
-        ("ContainersReady", ready),
-        ("Ready", ready),
+        ("PodScheduled", "True", ""),
+        ("Initialized", "True", ""),
+        ("ContainersReady", ready, ""),
+        ("Ready", ready, ""),
     ];
-    cx.status(
-        "Pod",
-        pod,
-        status,
-        &conditions.map(|(kind, status)| (kind, status, "")),
-    );
+    cx.status("Pod", pod, status, &conditions);
 }
 
 /// One sync of a claim: a volume is provisioned and named in the claim, then the claim is bound.
@@ -217,11 +212,8 @@ pub(super) fn sync_claim(cx: &mut Sync<'_>, claim: &StoredObject) {
                 },
             });
             cx.create("PersistentVolume", "", volume);
-            cx.update(
-                "PersistentVolumeClaim",
-                claim,
-                json!({"spec": {"volumeName": name}}),
-            );
+            let named = json!({"spec": {"volumeName": name}});
+            cx.update("PersistentVolumeClaim", claim, named);
         }
         name if find(cx.server, "PersistentVolume", "", name).is_some() => {
             let status = json!({"phase": "Bound", "accessModes": spec["accessModes"], "capacity": capacity});

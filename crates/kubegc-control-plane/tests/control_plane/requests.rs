@@ -174,7 +174,14 @@ fn objects_that_controllers_did_not_find_are_recorded() {
     );
     fixture.settle();
     let key = kubegc_controllers::Key::new("shop", "web");
-    assert!(fixture.plane.cache().get(Resource::Pods, &key).is_some());
+    assert!(
+        fixture
+            .plane
+            .manager()
+            .cache()
+            .get(Resource::Pods, &key)
+            .is_some()
+    );
     assert!(fixture.plane.manager().resources().contains(&Resource::Nodes));
     assert_eq!(
         (fixture.plane.began(), fixture.plane.last_change()),

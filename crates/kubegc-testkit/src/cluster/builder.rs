@@ -460,8 +460,8 @@ fn set_owner_uids(
 fn shown(object: &Value) -> String {
     let metadata = &object["metadata"];
     let parts = [&metadata["namespace"], &object["kind"], &metadata["name"]];
-    let parts = parts.into_iter().filter_map(Value::as_str);
-    let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
+    let mut parts: Vec<&str> = parts.into_iter().filter_map(Value::as_str).collect();
+    parts.retain(|part| !part.is_empty());
     match parts.as_slice() {
         [] => "an object without kind and name".to_owned(),
         parts => parts.join("/"),

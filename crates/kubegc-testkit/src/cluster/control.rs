@@ -46,11 +46,8 @@ pub(crate) struct Idle {
 impl Idle {
     /// The time of the next work other than a retry.
     pub(crate) fn certain_at(&self) -> Option<Timestamp> {
-        self.next
-            .certain_at
-            .into_iter()
-            .chain(self.next.scheduled_at)
-            .min()
+        let times = [self.next.certain_at, self.next.scheduled_at];
+        times.into_iter().flatten().min()
     }
 }
 
@@ -97,14 +94,11 @@ impl Plane {
                     (None, _) => 500,
                 };
                 let failure = step.and_then(|step| step.failure.as_ref());
-                entries.push(audit::of_control_plane(
-                    "garbage-collector",
-                    verb(&request),
-                    &self.control.collector().catalog()[request.kind],
-                    &request.target,
-                    code,
-                    reason(&request.reason, failure),
-                ));
+                let resource = &self.control.collector().catalog()[request.kind];
+                let (verb, why) = (verb(&request), reason(&request.reason, failure));
+                let client = "garbage-collector";
+                let entry = audit::of_control_plane(client, verb, resource, &request.target, code, why);
+                entries.push(entry);
             }
             StepResult::Idle(next) => {
                 let (revision, at) = (server.revision(), server.now());
@@ -120,10 +114,8 @@ impl Plane {
     /// The entries of the steps that are in no audit yet.
     pub(super) fn entries(&mut self, server: &ApiServer) -> Vec<Entry> {
         let steps = self.control.steps().get(self.audited_steps..).unwrap_or_default();
-        let entries = steps
-            .iter()
-            .filter_map(|step| audit_entry(server, step))
-            .collect();
+        let entries = steps.iter().filter_map(|step| audit_entry(server, step));
+        let entries = entries.collect();
         self.audited_steps = self.control.steps().len();
         entries
     }
@@ -156,17 +148,12 @@ fn audit_entry(server: &ApiServer, step: &Step) -> Option<Entry> {
     };
     let catalog = server.catalog();
     let kind = catalog.mapping(&step.object.api_version, &step.object.kind)?;
-    Some(audit::of_control_plane(
-        client,
-        verb,
-        &catalog[kind],
-        &step.object,
-        step.code,
-        reason(step, step.failure.as_ref()),
-    ))
+    let (object, why) = (&step.object, reason(step, step.failure.as_ref()));
+    let entry = audit::of_control_plane(client, verb, &catalog[kind], object, step.code, why);
+    Some(entry)
 }
 
-fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
+pub(crate) fn reason(why: &impl fmt::Display, failure: Option<&Refusal>) -> Arc<str> {
     match failure {
         Some(refusal) => format!("{why}, but the API server refuses: {refusal}").into(),
         None => why.to_string().into(),

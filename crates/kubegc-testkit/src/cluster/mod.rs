@@ -42,7 +42,7 @@ use crate::{
     nodes::Handlers,
     service::ClusterService,
 };
-pub(crate) use control::Plane;
+pub(crate) use control::{Plane, reason};
 use pulse::Pulse;
 
 /// A Kubernetes cluster in memory. Clones are the same cluster.
@@ -331,12 +331,10 @@ impl Cluster {
             let Some(kind) = server.catalog().mapping(&K::api_version(&()), &K::kind(&())) else {
                 return Vec::new();
             };
-            let objects = server.objects(kind, None);
-            let values = objects
-                .iter()
-                .map(|object| object.to_json(&server.catalog()[kind]));
-            values
-                .filter_map(|value| serde_json::from_value(value).ok())
+            let (objects, resource) = (server.objects(kind, None), &server.catalog()[kind]);
+            let objects = objects.iter().map(|object| object.to_json(resource));
+            objects
+                .filter_map(|object| serde_json::from_value(object).ok())
                 .collect()
         })
     }

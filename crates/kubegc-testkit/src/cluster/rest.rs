@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{ObjectRef, Timestamp, Uid};
+use kubegc_core::{ObjectRef, Timestamp};
+use kubegc_objects::Collector;
 use kubegc_sim::ApiServer;
 
-use super::{Inner, State, control::Idle};
+use super::{Inner, control::Idle};
 use crate::fate::names;
 
 /// The pending work of an idle cluster.
@@ -56,7 +57,7 @@ impl Inner {
             match idle.next.retry_at {
                 Some(at) => Rest::Retrying {
                     at,
-                    objects: retried(server, &state),
+                    objects: retried(state.plane.control.collector()),
                 },
                 None => Rest::Quiet,
             }
@@ -66,38 +67,24 @@ impl Inner {
 
 /// Pods whose grace is over then, or the namespace controller.
 fn ending(server: &ApiServer, at: Timestamp) -> Vec<String> {
-    let Some(pods) = server.catalog().mapping("v1", "Pod") else {
-        return Vec::new();
-    };
-    let pods = server.objects(pods, None).into_iter();
+    let pods = server.catalog().mapping("v1", "Pod");
+    let pods = pods
+        .map_or_else(Vec::new, |pods| server.objects(pods, None))
+        .into_iter();
     let ending = pods.filter(|pod| pod.meta.deletion_timestamp == Some(at));
-    let names: Vec<String> = ending
-        .map(|pod| format!("the end of {}/Pod/{}", pod.meta.namespace, pod.meta.name))
-        .collect();
-    if names.is_empty() {
-        vec!["the control plane".to_owned()]
-    } else {
-        names
+    let ends = ending.map(|pod| format!("the end of {}/Pod/{}", pod.meta.namespace, pod.meta.name));
+    let mut ends: Vec<String> = ends.collect();
+    if ends.is_empty() {
+        ends.push("the control plane".to_owned());
     }
+    ends
 }
 
-/// The objects that the collector has requeued, and the owners that objects name.
-fn retried(server: &ApiServer, state: &State) -> Vec<ObjectRef> {
-    let collector = state.plane.control.collector();
-    let mut objects = BTreeSet::new();
-    let mut look_at = |uid: &Uid| {
-        let known = collector.explain(uid);
-        if known.retry_at.is_some() {
-            objects.extend(known.identity);
-        }
-    };
-    let kinds = server.catalog().iter().filter(|(_, resource)| resource.preferred);
-    for (kind, _) in kinds {
-        for object in server.objects(kind, None) {
-            look_at(&object.meta.uid);
-            let owners = object.meta.owner_references.iter();
-            owners.for_each(|owner| look_at(&owner.uid));
-        }
-    }
+/// The objects that the collector has requeued.
+fn retried(collector: &Collector) -> Vec<ObjectRef> {
+    let graph = collector.graph();
+    let known = graph.nodes().map(|node| collector.explain(&graph.uid(node)));
+    let retried = known.filter(|known| known.retry_at.is_some());
+    let objects: BTreeSet<ObjectRef> = retried.filter_map(|known| known.identity).collect();
     objects.into_iter().collect()
 }

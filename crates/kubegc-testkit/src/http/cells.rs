@@ -627,12 +627,8 @@ fn targets(version: KubernetesVersion, shown: &Value) -> String {
     let mut all = Vec::new();
     if let Some(target) = shown["spec"].get("targetCPUUtilizationPercentage") {
         let current = shown["status"].get("currentCPUUtilizationPercentage");
-        all.push(format!(
-            "{}{}/{}",
-            named("cpu"),
-            current.map_or("<unknown>".to_owned(), percent),
-            percent(target)
-        ));
+        let current = current.map_or("<unknown>".to_owned(), percent);
+        all.push(format!("{}{current}/{}", named("cpu"), percent(target)));
     }
     for (index, metric) in items(shown, "/spec/metrics").iter().enumerate() {
         let of_type = match metric["type"].as_str().unwrap_or_default() {

@@ -182,7 +182,8 @@ fn groups(server: &ApiServer) -> Vec<Group<'_>> {
             group.versions.push(version);
         }
     }
-    // The catalog has the versions of built-in groups in order; those of definitions come as they were written.
+    // The catalog has the versions of built-in groups in order; those of definitions come as they were
+    // written.
     for group in groups.iter_mut().filter(|group| group.is_custom) {
         group
             .versions

@@ -79,6 +79,7 @@ use problem::Refusal;
 use query::Query;
 use render::View;
 use reply::{Outcome, Reply};
+use table::Rows;
 
 /// The response to a request.
 #[derive(Clone, Debug)]
@@ -221,13 +222,14 @@ fn respond_with(
         encoding,
         list_kind: names::of(server, &resource).list_kind,
         resource,
-        rows: table::Rows::of(query),
+        rows: Rows::Metadata,
         printer_columns: Vec::new(),
     };
     if let accept::Form::Table(_) = form {
-        if !call.verb.is_write() {
-            options::table_options(query)?;
-        }
+        view.rows = match Rows::of(query) {
+            Err(why) if !call.verb.is_write() => return Err(why),
+            rows => rows.unwrap_or(Rows::Metadata),
+        };
         view.printer_columns = names::printer_columns(server, &view.resource);
     }
     let asked = ObjectRequest {

@@ -198,15 +198,10 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
         .unwrap_or(node);
     let refused = format!("dial tcp {address}:10250: connect: connection refused");
     let message = if call.subresource == "log" {
-        let PodTarget {
-            namespace,
-            pod,
-            container,
-            ..
-        } = target;
+        let path = [&*target.namespace, &target.pod, &target.container].join("/");
         format!(
-            "Get \"https://{address}:10250/containerLogs/{namespace}/{pod}/{container}\": {refused} (no closure of the \
-             test serves this log: see Nodes::on_log)"
+            "Get \"https://{address}:10250/containerLogs/{path}\": {refused} (no closure of the test serves this log: \
+             see Nodes::on_log)"
         )
     } else {
         format!("error dialing backend: {refused} (nodes of a simulated cluster serve logs only)")

@@ -1,4 +1,4 @@
-//! The parameters of a request, and the combinations that the API server refuses.
+//! The parameters of a request, the options of a deletion, and the combinations that the API server refuses.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use kubegc_sim::Filter;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
     body,
@@ -302,20 +302,6 @@ pub(super) fn field_validation(query: &Query, version: KubernetesVersion) -> Opt
     }
 }
 
-/// Checks the options of a table.
-///
-/// # Upstream
-/// `optionsForTransform` in `apiserver/pkg/endpoints/handlers/response.go`, 1.20.2.
-pub(super) fn table_options(query: &Query) -> Result<(), Refusal> {
-    match query.text("includeObject") {
-        "" | "None" | "Metadata" | "Object" => Ok(()),
-        other => Err(problem::bad_request(format!(
-            "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
-             'Metadata', 'Object', 'None', or empty"
-        ))),
-    }
-}
-
 const FIELD_MANAGER_MAX: usize = 128;
 
 /// Checks the options of a server-side apply, and of a patch that is none.
@@ -410,13 +396,7 @@ const OTHER_META_KINDS: &str =
 
 /// The error names the invalid field.
 fn read(body: &Value) -> Result<DeleteOptionsSpec, &'static str> {
-    if !matches!(
-        body.get("preconditions"),
-        None | Some(Value::Null | Value::Object(_))
-    ) {
-        return Err("preconditions");
-    }
-    let preconditions = body.get("preconditions").and_then(Value::as_object);
+    let preconditions: Option<Map<String, Value>> = field(body, "preconditions")?;
     let uid: Option<String> = field(body, "preconditions.uid")?;
     let version: Option<String> = field(body, "preconditions.resourceVersion")?;
     Ok(DeleteOptionsSpec {

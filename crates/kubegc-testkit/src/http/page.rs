@@ -85,9 +85,6 @@ pub(super) fn of(
     Ok(Page { items, meta })
 }
 
-/// Namespace and name.
-type Key = (Arc<str>, Arc<str>);
-
 /// The objects of a resource, or of one namespace, as they were at a revision, ordered by namespace and name.
 /// `None` if the changes since then are no longer retained.
 ///
@@ -101,15 +98,15 @@ fn objects_at(
     namespace: Option<&str>,
     revision: u64,
 ) -> Option<Vec<Arc<StoredObject>>> {
-    let mut then: BTreeMap<Key, Option<Arc<StoredObject>>> = BTreeMap::new();
+    let mut then: BTreeMap<(&str, &str), Option<&Arc<StoredObject>>> = BTreeMap::new();
     if revision < server.revision() {
         let events = server.events_since(kind, revision).ok()?;
         for event in events {
             let meta = &event.object.meta;
             if namespace.is_none_or(|namespace| *meta.namespace == *namespace) {
                 // The first change holds the state before all of them.
-                then.entry(key(&event.object))
-                    .or_insert_with(|| event.previous.clone());
+                then.entry(page_key(&event.object))
+                    .or_insert(event.previous.as_ref());
             }
         }
     }
@@ -117,17 +114,16 @@ fn objects_at(
     if then.is_empty() {
         return Some(now);
     }
-    let untouched = now.into_iter().filter(|object| !then.contains_key(&key(object)));
+    let untouched = now
+        .into_iter()
+        .filter(|object| !then.contains_key(&page_key(object)));
     let mut objects: Vec<_> = untouched.collect();
-    objects.extend(then.values().flatten().cloned());
+    objects.extend(then.values().flatten().map(|object| Arc::clone(object)));
     objects.sort_by(|a, b| page_key(a).cmp(&page_key(b)));
     Some(objects)
 }
 
-fn key(object: &StoredObject) -> Key {
-    (Arc::clone(&object.meta.namespace), Arc::clone(&object.meta.name))
-}
-
+/// Namespace and name.
 fn page_key(object: &StoredObject) -> (&str, &str) {
     (&object.meta.namespace, &object.meta.name)
 }

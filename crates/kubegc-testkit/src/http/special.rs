@@ -30,19 +30,14 @@ pub(super) fn respond(
         ["healthz" | "livez" | "readyz"] => Some(Reply::plain(200, "ok")),
         ["api"] => Some(discovery::root(server, true, request.headers())?),
         ["apis"] => Some(discovery::root(server, false, request.headers())?),
-        ["api", version] => {
-            let document = discovery::resources(server, "", version);
-            Some(described(server, request, "", document)?.ok_or_else(problem::not_found)?)
-        }
+        ["api", version] => described(server, request, "", discovery::resources(server, "", version))?,
         ["apis", group] => described(server, request, group, discovery::group(server, group))?,
-        ["apis", group, version] => {
-            let document = discovery::resources(server, group, version);
-            let found = described(server, request, group, document)?;
-            if found.is_none() && discovery::is_builtin(server, group) {
-                return Err(problem::not_found());
-            }
-            found
-        }
+        ["apis", group, version] => described(
+            server,
+            request,
+            group,
+            discovery::resources(server, group, version),
+        )?,
         ["version"] => Some(Reply::object(200, version(server.version()))),
         ["openapi", "v2"] => Some(schema(request)),
         [] => Some(Reply::object(
@@ -62,17 +57,23 @@ pub(super) fn respond(
 
 const PATHS: &str = "/api /api/v1 /apis /healthz /livez /openapi/v2 /readyz /version";
 
-/// The document of a group, in the encoding that the client accepts.
+/// The document of a group, in the encoding that the client accepts. Built-in groups refuse versions that they
+/// do not have.
 fn described(
     server: &ApiServer,
     request: &http::Request<Bytes>,
     group: &str,
     reply: Option<Reply>,
 ) -> Result<Option<Reply>, Refusal> {
+    let is_builtin = discovery::is_builtin(server, group);
     let Some(reply) = reply else {
-        return Ok(None);
+        return if is_builtin {
+            Err(problem::not_found())
+        } else {
+            Ok(None)
+        };
     };
-    if discovery::is_builtin(server, group) {
+    if is_builtin {
         accept::route(request.headers(), server.version(), false)?;
     }
     let encoding = accept::plain(request.headers())?;
@@ -108,10 +109,8 @@ fn schema(request: &http::Request<Bytes>) -> Reply {
     // `openapi.v2.Document`: swagger "2.0", an info with title and version, no paths.
     const EMPTY: &[u8] = b"\x0a\x032.0\x12\x10\x0a\x0aKubernetes\x12\x02v1\x42\x00";
     let accepted = request.headers().get(ACCEPT);
-    let wants_protobuf = accepted
-        .and_then(|value| value.to_str().ok())
-        .is_some_and(|text| text.contains(SCHEMA_ASKED));
-    if wants_protobuf {
+    let accepted = accepted.and_then(|value| value.to_str().ok());
+    if accepted.is_some_and(|text| text.contains(SCHEMA_ASKED)) {
         return Reply::bytes(200, SCHEMA_ANSWERED, EMPTY);
     }
     Reply::object(

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     cells::{self, Cell},
     json_path,
+    problem::{self, Refusal},
     query::Query,
     render::{self, View},
 };
@@ -28,11 +29,17 @@ pub(super) enum Rows {
 }
 
 impl Rows {
-    pub(super) fn of(query: &Query) -> Self {
+    /// # Upstream
+    /// `optionsForTransform` in `apiserver/pkg/endpoints/handlers/response.go`, 1.20.2.
+    pub(super) fn of(query: &Query) -> Result<Self, Refusal> {
         match query.text("includeObject") {
-            "None" => Self::CellsOnly,
-            "Object" => Self::Objects,
-            _ => Self::Metadata,
+            "None" => Ok(Self::CellsOnly),
+            "Object" => Ok(Self::Objects),
+            "" | "Metadata" => Ok(Self::Metadata),
+            other => Err(problem::bad_request(format!(
+                "Unable to convert to Table as requested: includeObject: Invalid value: {other:?}: must be \
+                 'Metadata', 'Object', 'None', or empty"
+            ))),
         }
     }
 }
@@ -61,6 +68,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
     now: Timestamp,
 ) -> Value {
     let columns = columns_of(view);
+    let (release, resource) = (view.version, &*view.resource.resource);
     let rows = objects.iter().map(|object| {
         let object: &StoredObject = object.borrow();
         let shown = object.to_json(&view.resource);
@@ -68,14 +76,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
             Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
             Cell::Count(pointer) => cells::count(&shown, pointer).into(),
             Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
-            Cell::Computed => cells::computed(
-                view.version,
-                &view.resource.resource,
-                &column.name,
-                object,
-                &shown,
-                now,
-            ),
+            Cell::Computed => cells::computed(release, resource, &column.name, object, &shown, now),
         };
         let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
         match view.rows {
@@ -83,7 +84,7 @@ pub(super) fn of<T: Borrow<StoredObject>>(
             Rows::Metadata => row["object"] = render::partial(object, &view.resource, version),
             Rows::Objects => row["object"] = shown,
         }
-        if let Some(condition) = cells::condition(&view.resource.resource, object) {
+        if let Some(condition) = cells::condition(resource, object) {
             row["conditions"] = json!([condition]);
         }
         row

@@ -1,4 +1,4 @@
-//! The target of a path, and the methods that it supports.
+//! The target of a path, its subresources, and the methods that it supports.
 //!
 //! # Upstream
 //! The routes of `apiserver/pkg/endpoints/installer.go`, and `crdHandler` in

@@ -102,10 +102,9 @@ impl Watch {
             ends_at: server.now().saturating_add(options.timeout),
             events_left: None,
         };
-        watch.bookmark_at = options
-            .bookmarks
-            .then(|| watch.next_bookmark(server.now()))
-            .flatten();
+        if options.bookmarks {
+            watch.bookmark_at = watch.next_bookmark(server.now());
+        }
         if begins_with_list {
             let objects = server.objects(kind, namespace).into_iter();
             watch.initial = objects.filter(|object| watch.selects(server, object)).collect();
@@ -236,12 +235,10 @@ impl Watch {
     /// The event that the watch sends for a change: none, the change, or that an object entered or left the
     /// selection.
     fn seen(&self, server: &ApiServer, event: &Event) -> Option<(&'static str, Arc<StoredObject>)> {
-        let before = event
-            .previous
-            .as_ref()
-            .filter(|object| self.selects(server, object));
-        let after = (event.event_type != EventType::Deleted && self.selects(server, &event.object))
-            .then_some(&event.object);
+        let is_selected = |object: &&Arc<StoredObject>| self.selects(server, object);
+        let before = event.previous.as_ref().filter(is_selected);
+        let after = (event.event_type != EventType::Deleted).then_some(&event.object);
+        let after = after.filter(is_selected);
         match (before, after) {
             (None, None) => None,
             (None, Some(after)) => Some(("ADDED", Arc::clone(after))),

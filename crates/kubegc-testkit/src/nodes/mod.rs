@@ -67,12 +67,9 @@ pub(crate) struct Selection {
 
 impl Selection {
     fn selects(&self, target: &PodTarget) -> bool {
-        let pod = self.pod.as_ref();
+        let (pod, container) = (self.pod.as_ref(), self.container.as_deref());
         pod.is_none_or(|(namespace, name)| **namespace == *target.namespace && **name == *target.pod)
-            && self
-                .container
-                .as_deref()
-                .is_none_or(|container| container == target.container)
+            && container.is_none_or(|container| container == target.container)
     }
 }
 

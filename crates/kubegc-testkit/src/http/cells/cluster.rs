@@ -9,23 +9,18 @@ pub(super) fn controller(shown: &Value) -> String {
     let Some(owner) = owners.find(|owner| owner["controller"] == true) else {
         return NONE.to_owned();
     };
-    let group = owner["apiVersion"]
-        .as_str()
-        .and_then(|version| version.split_once('/'));
+    let version = owner["apiVersion"].as_str();
+    let group = version.and_then(|version| version.split_once('/'));
     let group = group.map(|(group, _)| format!(".{group}")).unwrap_or_default();
-    format!(
-        "{}{group}/{}",
-        plain(&owner["kind"]).to_lowercase(),
-        plain(&owner["name"])
-    )
+    let (kind, name) = (plain(&owner["kind"]).to_lowercase(), plain(&owner["name"]));
+    format!("{kind}{group}/{name}")
 }
 
 pub(super) fn quota(shown: &Value, limits: bool) -> String {
     let empty = Map::new();
     let hard = shown["status"]["hard"].as_object().unwrap_or(&empty);
-    let of_column = hard
-        .iter()
-        .filter(|(name, _)| name.starts_with("limits.") == limits);
+    let of_column = hard.iter();
+    let of_column = of_column.filter(|(name, _)| name.starts_with("limits.") == limits);
     let one = |(name, hard): (&String, &Value)| {
         let used = &shown["status"]["used"][name];
         format!("{name}: {}/{}", number_or_text(used, "0"), plain(hard))
@@ -106,14 +101,12 @@ pub(super) fn claim_state(shown: &Value) -> String {
     let is_set = |path: &str| shown.pointer(path).is_some_and(|value| !value.is_null());
     let is_deleted = is_set("/metadata/deletionTimestamp");
     let is_allocated = is_set("/status/allocation");
+    let is_reserved = is_allocated && count(shown, "/status/reservedFor") > 0;
     let states = [
         (is_deleted, "deleted"),
         (!is_allocated && !is_deleted, "pending"),
         (is_allocated, "allocated"),
-        (
-            is_allocated && count(shown, "/status/reservedFor") > 0,
-            "reserved",
-        ),
+        (is_reserved, "reserved"),
     ];
     let states = states.into_iter().filter(|(is, _)| *is);
     states.map(|(_, state)| state).collect::<Vec<_>>().join(",")
@@ -130,10 +123,8 @@ pub(super) fn request_state(shown: &Value) -> String {
     if has("Failed") {
         state.push_str(",Failed");
     }
-    if shown["status"]["certificate"]
-        .as_str()
-        .is_some_and(|text| !text.is_empty())
-    {
+    let certificate = shown["status"]["certificate"].as_str();
+    if certificate.is_some_and(|text| !text.is_empty()) {
         state.push_str(",Issued");
     }
     state

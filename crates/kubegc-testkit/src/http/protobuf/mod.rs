@@ -130,7 +130,7 @@ fn read_message(
         let Some(field) = message.field(number) else {
             continue;
         };
-        let named = |why: &str| format!("{}.{}: {why}", message.name, field.name);
+        let named = |why: &str| field.problem(message, why);
         match (field.shape, field.ty, wire) {
             (Shape::One, Type::Message(inner), Wire::Bytes(bytes)) if field.name.is_empty() => {
                 read_message(inner, bytes, depth, object)?;
@@ -144,7 +144,7 @@ fn read_message(
                 object.insert(field.name.to_owned(), Value::Object(value));
             }
             (Shape::One, ty, wire) => {
-                let value = read_value(ty, wire, depth, &named)?;
+                let value = read_value(message, field, wire, depth)?;
                 if value.is_null() || !field.is_pointer && !field.is_written && is_zero(ty, &value) {
                     object.remove(field.name);
                 } else {
@@ -162,16 +162,16 @@ fn read_message(
                     (Type::Int32 | Type::Int64, Wire::Bytes(packed)) => {
                         let mut numbers = Reader(packed);
                         while let Some(number) = numbers.packed().map_err(&named)? {
-                            list.push(read_value(ty, Wire::Varint(number), depth, &named)?);
+                            list.push(read_value(message, field, Wire::Varint(number), depth)?);
                         }
                     }
-                    _ => list.push(read_value(ty, wire, depth, &named)?),
+                    _ => list.push(read_value(message, field, wire, depth)?),
                 }
             }
-            (Shape::Map, ty, Wire::Bytes(entry)) => {
+            (Shape::Map, _, Wire::Bytes(entry)) => {
                 let [key, value] = last_fields(entry).map_err(&named)?;
                 let key = text(bytes_of(key).map_err(&named)?);
-                let value = read_value(ty, value.unwrap_or(Wire::Bytes(&[])), depth, &named)?;
+                let value = read_value(message, field, value.unwrap_or(Wire::Bytes(&[])), depth)?;
                 let entries = object
                     .entry(field.name)
                     .or_insert_with(|| Value::Object(Map::new()));
@@ -202,12 +202,8 @@ fn is_zero(ty: Type, value: &Value) -> bool {
 }
 
 /// Reads a value. A time that is not set is null, and so is JSON that is absent.
-fn read_value(
-    ty: Type,
-    wire: Wire<'_>,
-    depth: usize,
-    named: &impl Fn(&str) -> String,
-) -> Result<Value, String> {
+fn read_value(message: &Message, field: &Field, wire: Wire<'_>, depth: usize) -> Result<Value, String> {
+    let (ty, named) = (field.ty, |why: &str| field.problem(message, why));
     let bytes = match (ty, wire) {
         (Type::Bool, Wire::Varint(value)) => return Ok((value != 0).into()),
         // As Go: the low bits.
@@ -408,7 +404,7 @@ fn write_field(
     depth: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
-    let named = |why: &str| format!("{}.{}: {why}", message.name, field.name);
+    let named = |why: &str| field.problem(message, why);
     match (field.shape, value) {
         (Shape::One, Some(value)) => write_value(field.number, field.ty, value, depth, out, &named),
         // Go's empty slices are not written.

@@ -141,6 +141,11 @@ impl Message {
 }
 
 impl Field {
+    /// The text of a problem with its value.
+    pub(super) fn problem(&self, message: &Message, why: &str) -> String {
+        format!("{}.{}: {why}", message.name, self.name)
+    }
+
     /// `None` for a type that the table does not have: none, by its test.
     fn read(word: &'static str, number: u32, package: &str) -> Option<Self> {
         let (name, ty) = word.split_once(':')?;
