@@ -40,7 +40,7 @@ mod task;
 mod usage;
 
 pub use candidates::Candidate;
-pub use error::{Error, Wording};
+pub use error::Error;
 pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Thresholds};
 pub use reason::{Action, Hook, Reason, RemovalReason, Summary};
 pub use records::{Record, Records};

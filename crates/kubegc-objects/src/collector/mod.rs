@@ -31,12 +31,13 @@ pub use self::{
 use self::{
     monitors::Monitors,
     timers::{Timer, Timers},
-    workers::{ActiveAttempt, Lane, Queue},
+    workers::{ActiveAttempt, Queue},
 };
 use crate::{
     Settings,
     absent_owners::AbsentOwners,
     graph::{Effect, Event, Graph, NodeId},
+    orphan::Lane,
     request::Request,
 };
 pub use crate::{
