@@ -293,16 +293,6 @@ impl Collector {
         self.calls.len()
     }
 
-    /// The object of the attempt that a call belongs to, and whether its dependents are being orphaned.
-    pub fn item_of(&self, call: CallId) -> Option<(ObjectRef, bool)> {
-        let (work, _) = self.calls.get(&call)?;
-        let (node, orphan) = match self.attempts.get(*work)?.as_ref()? {
-            ActiveAttempt::Delete(attempt) => (attempt.node(), false),
-            ActiveAttempt::Orphan(attempt) => (attempt.node(), true),
-        };
-        Some((self.graph.identity(node), orphan))
-    }
-
     /// Number of calls since the start.
     pub const fn calls_made(&self) -> u64 {
         self.calls_made
