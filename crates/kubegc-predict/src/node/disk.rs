@@ -5,7 +5,7 @@ use std::time::Duration;
 use kubegc_core::{Timestamp, node_facts::FileSystem};
 use kubegc_node::{
     Policy,
-    eviction::{FileSystemRole, Layout, MinimumReclaim, Observations, Signal},
+    eviction::{FileSystemRole, Layout, MinimumReclaim, Signal},
 };
 
 /// The time at which an event is due.
@@ -93,8 +93,7 @@ fn evicts_below_bytes(policy: &Policy, capacity: u64) -> Option<u64> {
             available_bytes: Some(available),
             ..FileSystem::default()
         };
-        let mut observations = Observations::default();
-        observations.insert_file_system(FileSystemRole::Images, &measured, None);
+        let observations = FileSystemRole::Images.observations(&measured, None);
         thresholds
             .iter()
             .filter(|threshold| threshold.signal == Signal::ImageFsAvailable && threshold.is_hard())
