@@ -62,16 +62,6 @@ impl fmt::Display for Report {
     }
 }
 
-impl fmt::Debug for Executor<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, dry_run, .. } = self;
-        f.debug_struct("Executor")
-            .field("version", version)
-            .field("dry_run", dry_run)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Executor<'_> {
     /// Performs actions in order.
     ///
