@@ -4,7 +4,7 @@
 //! clusters: by *uid* alone (the owner graph's index) and by *identity*, which is uid, kind, apiVersion,
 //! namespace and name together.
 
-use std::{borrow::Borrow, cmp::Ordering, fmt, hash, str, sync::Arc};
+use std::{cmp::Ordering, fmt, hash, str, sync::Arc};
 
 use smol_str::SmolStr;
 
@@ -185,12 +185,6 @@ impl From<String> for Uid {
 impl PartialEq<str> for Uid {
     fn eq(&self, other: &str) -> bool {
         *self.text() == *other
-    }
-}
-
-impl Borrow<str> for UidText<'_> {
-    fn borrow(&self) -> &str {
-        self
     }
 }
 

@@ -89,16 +89,14 @@ pub struct Response<T>(Outcome<T>);
 enum Outcome<T> {
     Listed(Result<Listed<T>, StoreError>),
     Opened(Result<Box<dyn WatchStream<T>>, StoreError>),
-    Read(Read<T>),
-}
-
-struct Read<T> {
-    events: Vec<WatchItem<T>>,
-    /// The version of the last event that has one.
-    version: ResourceVersion,
-    /// The end of the watch, if it ended.
-    ended: Option<Result<(), StoreError>>,
-    stream: Box<dyn WatchStream<T>>,
+    Read {
+        events: Vec<WatchItem<T>>,
+        /// The version of the last event that has one.
+        version: ResourceVersion,
+        /// The end of the watch, if it ended.
+        ended: Option<Result<(), StoreError>>,
+        stream: Box<dyn WatchStream<T>>,
+    },
 }
 
 /// The objects and events of a response, and the next request.
@@ -161,13 +159,18 @@ impl Reflector {
             }
             Outcome::Opened(Ok(stream)) => self.opened(stream),
             Outcome::Opened(Err(error)) => self.retry(now, error, &mut failed),
-            Outcome::Read(read) => {
-                if !read.events.is_empty() {
-                    self.delivered(read.version);
+            Outcome::Read {
+                events: read,
+                version,
+                ended,
+                stream,
+            } => {
+                if !read.is_empty() {
+                    self.delivered(version);
                 }
-                events = read.events;
-                match read.ended {
-                    None => self.read(read.stream),
+                events = read;
+                match ended {
+                    None => self.read(stream),
                     Some(Ok(())) => {
                         let at = (!self.has_delivered).then(|| match self.pace.reopen_after {
                             Some(delay) => now.saturating_add(delay),
@@ -266,13 +269,13 @@ impl<T: Send + 'static> Request<T> {
         Response(match self.operation {
             Operation::List(at_least) => Outcome::Listed(source.list(&at_least).await),
             Operation::Watch(since) => Outcome::Opened(source.watch(&since).await),
-            Operation::Read { stream, at_most } => Outcome::Read(read(source, stream, at_most).await),
+            Operation::Read { stream, at_most } => read(source, stream, at_most).await,
         })
     }
 }
 
 /// Waits for an event, and returns it with those that are already available.
-async fn read<T, S>(source: &S, mut stream: Box<dyn WatchStream<T>>, at_most: usize) -> Read<T>
+async fn read<T, S>(source: &S, mut stream: Box<dyn WatchStream<T>>, at_most: usize) -> Outcome<T>
 where
     T: Send + 'static,
     S: Source<T> + ?Sized,
@@ -305,7 +308,7 @@ where
             Poll::Pending => break None,
         }
     };
-    Read {
+    Outcome::Read {
         events,
         version,
         ended,

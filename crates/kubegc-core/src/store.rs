@@ -176,16 +176,12 @@ pub trait ObjectStore: Send + Sync {
         _read_at: &ResourceVersion,
         _finalizers: &[std::sync::Arc<str>],
     ) -> Result<ObjectMeta, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "replacing an object",
-        })
+        not_supported("replacing an object")
     }
 
     /// One complete object as JSON.
     async fn get_object(&self, _address: Address<'_>) -> Result<Vec<u8>, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "reading whole objects",
-        })
+        not_supported("reading whole objects")
     }
 
     /// All complete objects of a resource as JSON, or those of one namespace.
@@ -194,9 +190,7 @@ pub trait ObjectStore: Send + Sync {
         _resource: &ApiResource,
         _namespace: Option<&str>,
     ) -> Result<ObjectList, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "listing whole objects",
-        })
+        not_supported("listing whole objects")
     }
 
     /// The changes of a resource since a version, with complete objects as JSON.
@@ -205,9 +199,7 @@ pub trait ObjectStore: Send + Sync {
         _resource: &ApiResource,
         _since: &ResourceVersion,
     ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "watching whole objects",
-        })
+        not_supported("watching whole objects")
     }
 
     /// Patches a subresource such as `status` or `finalize`.
@@ -218,9 +210,7 @@ pub trait ObjectStore: Send + Sync {
         _format: PatchType,
         _body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "patching subresources",
-        })
+        not_supported("patching subresources")
     }
 
     /// Replaces a subresource such as `finalize` by its JSON form, and returns the object. The version in it
@@ -233,9 +223,7 @@ pub trait ObjectStore: Send + Sync {
         _subresource: &str,
         _body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "replacing subresources",
-        })
+        not_supported("replacing subresources")
     }
 
     /// Deletes all objects of a resource in a namespace.
@@ -245,8 +233,10 @@ pub trait ObjectStore: Send + Sync {
         _namespace: &str,
         _options: &DeleteOptions,
     ) -> Result<(), StoreError> {
-        Err(StoreError::NotSupported {
-            operation: "deleting collections",
-        })
+        not_supported("deleting collections")
     }
+}
+
+const fn not_supported<T>(operation: &'static str) -> Result<T, StoreError> {
+    Err(StoreError::NotSupported { operation })
 }

@@ -26,7 +26,7 @@ use crate::{
 /// Image collection frees space on the first of [`images`](Self::images). Eviction uses the first file system
 /// of both lists, because images and writable layers can be on different disks. Pass their mount points to
 /// [`FileSystems::from_mount_points`](kubegc_node::eviction::FileSystems::from_mount_points), and their
-/// measurements to [`insert_file_system`](kubegc_node::eviction::Observations::insert_file_system).
+/// measurements to [`FileSystemRole::observations`](kubegc_node::eviction::FileSystemRole::observations).
 #[non_exhaustive]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FileSystems {

@@ -33,7 +33,7 @@ const SUFFIX: &str = ".log";
 /// The directories and the targets of links have the same paths as for the kubelet and the runtime. In a
 /// container, mount them, and the runtime's directories, at the same paths. A link whose target is not
 /// mounted looks dangling. As upstream, it is removed if its container has exited, or if the runtime returns
-/// no status for the container ([`NoStatus`](kubegc_node::log::LinkRemoval::NoStatus)).
+/// no status for the container ([`EvictLogs::link`](kubegc_node::log::EvictLogs::link)).
 ///
 /// It is used within a tokio runtime. File operations run on a blocking thread and are completed even if
 /// their future is dropped.

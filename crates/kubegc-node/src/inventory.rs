@@ -77,13 +77,6 @@ impl Inventory {
         self
     }
 
-    /// Sets the listing of sandboxes.
-    #[must_use]
-    pub fn with_sandboxes(mut self, sandboxes: impl IntoIterator<Item = Sandbox>) -> Self {
-        self.sandboxes = Ok(sandboxes.into_iter().map(Arc::new).collect());
-        self
-    }
-
     /// Sets the listing of images.
     #[must_use]
     pub fn with_images(mut self, images: impl IntoIterator<Item = Image>) -> Self {

@@ -83,13 +83,11 @@ impl EvictLogs {
     ///
     /// # Errors
     /// The reason why the link is kept.
-    pub fn link(
-        &self,
-        status: &Result<Option<ContainerStatus>, RuntimeError>,
-    ) -> Result<LinkRemoval, Reason> {
+    pub fn link(&self, status: &Result<Option<ContainerStatus>, RuntimeError>) -> Result<(), Reason> {
         match status {
-            Err(_) => Ok(LinkRemoval::NoStatus),
-            Ok(Some(status)) if status.state == ContainerState::Exited => Ok(LinkRemoval::Exited),
+            // Also if the runtime has no such container.
+            Err(_) => Ok(()),
+            Ok(Some(status)) if status.state == ContainerState::Exited => Ok(()),
             Ok(Some(status)) => Err(Reason::NotExited(status.state)),
             Ok(None) if self.semantics.version.has(behavior::EMPTY_STATUS_KEEPS_LINK) => {
                 Err(Reason::EmptyStatus)
@@ -134,15 +132,6 @@ impl PlannedAction for Action {
     fn is_deletion(&self) -> bool {
         true
     }
-}
-
-/// The reason why a dangling link is removed after its container was read.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum LinkRemoval {
-    /// The runtime has no status for its container, or the request failed.
-    NoStatus,
-    Exited,
 }
 
 /// The reason why a link has no valid container id. The texts are upstream's.

@@ -15,8 +15,8 @@ use futures_util::{
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, Clock, DeleteOptions, ObjectMeta, ObjectRef, ObjectStore, ResourceVersion,
-    StoreError, Timestamp, WatchStream,
+    ApiResource, Catalog, Clock, ObjectMeta, ObjectRef, ObjectStore, ResourceVersion, StoreError, Timestamp,
+    WatchStream,
     backoff::Backoff,
     reflector::{self, Listed, Pace, Progress, Reflector, Source},
     store::{Address, Discovered, WatchItem},
@@ -26,7 +26,7 @@ use crate::{
     Collector, Settings,
     collector::{Call, CallId, Input, Misuse, MonitorId, Output, Wait, WatchEvent},
     effect::InvalidNamespace,
-    request::{Conclusion, Operation, Request, Response},
+    request::{Conclusion, Request, Response},
 };
 
 /// Delay before the first retry of a list, watch or discovery, and before a watch that ended without an event
@@ -474,30 +474,7 @@ async fn perform<S: ObjectStore + ?Sized>(store: &S, catalog: Arc<Catalog>, call
         namespace: &request.target.namespace,
         name: &request.target.name,
     };
-    let response = match &request.operation {
-        Operation::Get => store
-            .get(address)
-            .await
-            .map(|meta| Response::Found(Arc::new(meta))),
-        Operation::Delete { wire, propagation } => {
-            let options = DeleteOptions {
-                preconditions: wire.clone(),
-                ..DeleteOptions::policy(*propagation)
-            };
-            store
-                .delete(address, &options)
-                .await
-                .map(|_| Response::Applied(None))
-        }
-        Operation::Patch { format, body, .. } => store
-            .patch(address, *format, body)
-            .await
-            .map(|meta| Response::Applied(Some(Arc::new(meta)))),
-        Operation::Put { read_at, finalizers } => {
-            let written = store.replace_finalizers(address, read_at, finalizers).await;
-            written.map(|meta| Response::Applied(Some(Arc::new(meta))))
-        }
-    };
+    let response = request.operation.send(store, address).await;
     Woken::Performed(id, Box::new((request, response.unwrap_or_else(Response::from))))
 }
 

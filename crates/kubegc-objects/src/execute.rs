@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use kubegc_core::{
-    DeleteOptions, KubernetesVersion, ObjectRef, ObjectStore, PatchType, Preconditions, StoreError, Uid,
+    KubernetesVersion, ObjectRef, ObjectStore, PatchType, Preconditions, StoreError, Uid,
     store::{Address, Discovered},
 };
 
@@ -59,16 +59,6 @@ impl fmt::Display for Report {
             writeln!(f, "{action}: {performed}")?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Debug for Executor<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { version, dry_run, .. } = self;
-        f.debug_struct("Executor")
-            .field("version", version)
-            .field("dry_run", dry_run)
-            .finish_non_exhaustive()
     }
 }
 
@@ -138,18 +128,16 @@ impl Executor<'_> {
         if self.dry_run {
             return Ok(Performed::WouldBeDone);
         }
-        match &action.operation {
-            Operation::Get => {}
-            Operation::Delete { propagation, .. } => {
-                let options = DeleteOptions {
-                    preconditions: Preconditions {
-                        uid: Some(live.uid.clone()),
-                        resource_version: Some(live.resource_version.clone()),
-                    },
-                    ..DeleteOptions::policy(*propagation)
-                };
-                self.store.delete(address, &options).await?;
-            }
+        let read_at = live.resource_version.clone();
+        let operation = match &action.operation {
+            Operation::Get => return Ok(Performed::Done),
+            Operation::Delete { propagation, .. } => Operation::Delete {
+                wire: Preconditions {
+                    uid: Some(live.uid.clone()),
+                    resource_version: Some(read_at),
+                },
+                propagation: *propagation,
+            },
             Operation::Patch { change, .. } => {
                 // A finalizer is removed by a merge patch of any kind.
                 let is_merge = resource.custom || matches!(change, Change::RemoveFinalizer(_));
@@ -159,17 +147,18 @@ impl Executor<'_> {
                     PatchType::Strategic
                 };
                 // A finalizer that is not there any more needs no patch.
-                if let Some(body) = change.body(self.version, format, &live) {
-                    self.store.patch(address, format, &body).await?;
-                }
+                let Some(body) = change.body(self.version, format, &live) else {
+                    return Ok(Performed::Done);
+                };
+                let change = change.clone();
+                Operation::Patch { format, body, change }
             }
-            Operation::Put { finalizers, .. } => {
-                let read_at = &live.resource_version;
-                self.store
-                    .replace_finalizers(address, read_at, finalizers)
-                    .await?;
-            }
-        }
+            Operation::Put { finalizers, .. } => Operation::Put {
+                read_at,
+                finalizers: finalizers.clone(),
+            },
+        };
+        operation.send(self.store, address).await?;
         Ok(Performed::Done)
     }
 }

@@ -17,7 +17,6 @@ pub mod driver;
 mod effect;
 pub mod execute;
 pub mod graph;
-mod json;
 mod orphan;
 pub mod owners;
 pub mod patch;

@@ -30,8 +30,10 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Lane(u32);
 
-/// The lane of the owner itself.
-const OWNER: Lane = Lane(u32::MAX);
+impl Lane {
+    /// The lane of the item itself, the only one of an attempt to delete it.
+    pub(crate) const ITEM: Self = Self(u32::MAX);
+}
 
 /// The next step of an orphan attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -172,7 +174,7 @@ impl Attempt {
 
     /// Processes the response to one request. The next call of [`next`](Self::next) returns the next step.
     pub fn handle_response(&mut self, context: &mut Context<'_>, lane: Lane, response: Response) {
-        if lane == OWNER {
+        if lane == Lane::ITEM {
             match self.finalize(context, Some(response)) {
                 Step::Request(lane, request) => self.ready.push((lane, request)),
                 Step::Sleep(wait) => self.pause = Pause::Wanted(wait),
@@ -241,7 +243,7 @@ impl Attempt {
             return Step::Wait;
         };
         match removing.next(context, response) {
-            Removal::Request(request) => Step::Request(OWNER, request),
+            Removal::Request(request) => Step::Request(Lane::ITEM, request),
             Removal::Sleep(wait) => Step::Sleep(wait),
             Removal::Done(result) => self.finish(result),
         }

@@ -18,8 +18,6 @@ use kubegc_core::{
     KubernetesVersion, ObjectMeta, OwnerReference, PatchType, ResourceVersion, Uid, version::behavior,
 };
 
-use crate::json::{push_array, push_string};
-
 /// The exact bytes of a patch.
 pub type Body = Box<[u8]>;
 
@@ -273,6 +271,42 @@ fn push_flag(out: &mut Vec<u8>, key: &[u8], flag: Option<bool>) {
     }
 }
 
+/// Appends a JSON string. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go's `encoding/json` does for the
+/// sake of browsers. A general serialiser escapes other characters.
+fn push_string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for char in text.chars() {
+        match char {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(char)).as_bytes());
+            }
+            plain => out.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Appends `items` between brackets, separated by commas.
+fn push_array<T>(
+    out: &mut Vec<u8>,
+    items: impl IntoIterator<Item = T>,
+    mut push: impl FnMut(&mut Vec<u8>, T),
+) {
+    out.push(b'[');
+    for (at, item) in items.into_iter().enumerate() {
+        if at > 0 {
+            out.push(b',');
+        }
+        push(out, item);
+    }
+    out.push(b']');
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -317,5 +351,13 @@ mod tests {
             let patch = strategic(&Change::Unblock(owners.to_vec()), release, "");
             assert_eq!(patch, format!(r#"{{"metadata":{{{fields}}}}}"#), "{release}");
         }
+    }
+
+    /// Characters that no recorded patch has.
+    #[test]
+    fn strings_are_escaped_as_go_does() {
+        let mut out = Vec::new();
+        push_string(&mut out, "a\r\u{202a}");
+        assert_eq!(String::from_utf8_lossy(&out), "\"a\\r\u{202a}\"");
     }
 }

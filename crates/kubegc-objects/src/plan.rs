@@ -14,8 +14,9 @@ use std::{
 };
 
 use kubegc_core::{
-    ApiResource, Catalog, Kept, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Plan,
-    PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy, ResourceVersion, Scope, Timestamp, Uid,
+    ApiResource, Catalog, Kept, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference,
+    PartialObjectMetadata, Plan, PlanOf, PlannedAction, Planner, Preconditions, PropagationPolicy,
+    ResourceVersion, Scope, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
@@ -275,8 +276,7 @@ impl<'a> Run<'a> {
             now,
         };
         for object in owners.objects() {
-            if let Some(kind) = run.catalog.mapping(&object.api_version, &object.kind) {
-                let key = run.key(kind, &object.metadata.namespace, &object.metadata.name);
+            if let Some((_, key)) = run.key_of(object) {
                 run.stored.insert(key, Arc::new(object.metadata.clone()));
             }
         }
@@ -286,6 +286,13 @@ impl<'a> Run<'a> {
     fn key(&self, kind: KindId, namespace: &Arc<str>, name: &Arc<str>) -> Key {
         let resource = self.catalog[kind].qualified_resource();
         (resource, Arc::clone(namespace), Arc::clone(name))
+    }
+
+    /// The kind and the key of an object; `None` if its kind is not served.
+    fn key_of(&self, object: &PartialObjectMetadata) -> Option<(KindId, Key)> {
+        let kind = self.catalog.mapping(&object.api_version, &object.kind)?;
+        let key = self.key(kind, &object.metadata.namespace, &object.metadata.name);
+        Some((kind, key))
     }
 
     /// Passes an input of the collector's own requests: the monitor and the call exist, and time does not go
@@ -332,11 +339,10 @@ impl<'a> Run<'a> {
         let Some(object) = self.owners.get(uid) else {
             return;
         };
-        let Some(kind) = self.catalog.mapping(&object.api_version, &object.kind) else {
+        let Some((kind, key)) = self.key_of(object) else {
             return;
         };
-        let key = self.key(kind, &object.metadata.namespace, &object.metadata.name);
-        let Some(stored) = self.stored.get(&key).cloned() else {
+        let Some(stored) = self.stored.get(&key) else {
             return;
         };
         let wire = Preconditions::uid(uid.clone());
@@ -467,9 +473,8 @@ impl<'a> Run<'a> {
             .iter()
             .filter(|object| is_concerned(&object.metadata.uid))
         {
-            let (is_finding, reason) = match self.catalog.mapping(&object.api_version, &object.kind) {
-                Some(kind) => {
-                    let key = self.key(kind, &object.metadata.namespace, &object.metadata.name);
+            let (is_finding, reason) = match self.key_of(object) {
+                Some((_, key)) => {
                     let Some(meta) = self.stored.get(&key) else {
                         continue;
                     };
@@ -506,10 +511,7 @@ impl<'a> Run<'a> {
             if others.is_empty() {
                 let dependents = self.owners.dependents(&meta.uid);
                 let blocking = dependents.iter().filter(|dependent| {
-                    let kind = self.catalog.mapping(&dependent.api_version, &dependent.kind);
-                    let key = kind
-                        .map(|kind| self.key(kind, &dependent.metadata.namespace, &dependent.metadata.name));
-                    let stored = key.and_then(|key| self.stored.get(&key));
+                    let stored = self.key_of(dependent).and_then(|(_, key)| self.stored.get(&key));
                     let mut references = stored.into_iter().flat_map(|meta| &meta.owner_references);
                     references.any(|reference| reference.uid == meta.uid && reference.is_blocking())
                 });

@@ -3,8 +3,10 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, PatchType, Preconditions, PropagationPolicy,
-    ResourceVersion, StoreError, Timestamp, deletion::begin_deletion, store::Deleted,
+    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
+    PropagationPolicy, ResourceVersion, StoreError, Timestamp,
+    deletion::begin_deletion,
+    store::{Address, Deleted},
 };
 
 use crate::{
@@ -62,10 +64,7 @@ impl Request {
         let after = match &self.operation {
             Operation::Get => return (Response::Found(Arc::clone(stored)), None),
             Operation::Delete { wire, propagation } => {
-                let options = DeleteOptions {
-                    preconditions: wire.clone(),
-                    ..DeleteOptions::policy(*propagation)
-                };
+                let options = delete_options(wire, *propagation);
                 match begin_deletion(stored, resource.default_deletion, &options, now) {
                     Ok(Deleted::Removed) => None,
                     Ok(Deleted::Terminating(meta)) => Some(*meta),
@@ -166,6 +165,30 @@ impl Operation {
         !matches!(self, Self::Get)
     }
 
+    /// Performs the operation on an API server.
+    pub(crate) async fn send<S>(&self, store: &S, address: Address<'_>) -> Result<Response, StoreError>
+    where
+        S: ObjectStore + ?Sized,
+    {
+        let after = match self {
+            Self::Get => {
+                return store
+                    .get(address)
+                    .await
+                    .map(|meta| Response::Found(Arc::new(meta)));
+            }
+            Self::Delete { wire, propagation } => {
+                store.delete(address, &delete_options(wire, *propagation)).await?;
+                None
+            }
+            Self::Patch { format, body, .. } => Some(store.patch(address, *format, body).await?),
+            Self::Put { read_at, finalizers } => {
+                Some(store.replace_finalizers(address, read_at, finalizers).await?)
+            }
+        };
+        Ok(Response::Applied(after.map(Arc::new)))
+    }
+
     /// Writes the operation on an object as text.
     pub(crate) fn write(&self, object: &ObjectRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -174,6 +197,13 @@ impl Operation {
             Self::Put { .. } => write!(f, "update the finalizers of {object}"),
             Self::Get => write!(f, "read {object}"),
         }
+    }
+}
+
+fn delete_options(preconditions: &Preconditions, propagation: PropagationPolicy) -> DeleteOptions {
+    DeleteOptions {
+        preconditions: preconditions.clone(),
+        ..DeleteOptions::policy(propagation)
     }
 }
 

@@ -4,7 +4,7 @@ use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
 use kubegc_core::{ApiResource, Catalog, PropagationPolicy, Scope, Timestamp, Verbs};
 use kubegc_objects::{
-    Collector, Input, Output, Reason, Response, Settings, WatchEvent,
+    Collector, Input, Output, Response, Settings, WatchEvent,
     collector::{Misuse, WaitReason},
 };
 
@@ -54,37 +54,6 @@ fn an_invalid_input_is_refused_and_changes_nothing() {
         "call 1 was never made or is answered already"
     );
     assert_eq!(world.collector.fingerprint(), before);
-}
-
-#[test]
-fn a_call_belongs_to_the_object_of_its_attempt() {
-    let owner = Object::new(CONFIG_MAP, "red", "owner");
-    let item = Object::new(SECRET, "red", "item").owned_by(&owner);
-    let mut world = World::of(
-        "1.36",
-        &[&owner, &item, &Object::new(SECRET, "red", "b").owned_by(&gone())],
-    );
-    assert!(world.run_to(|request| request.reason == Reason::VerifyItem));
-    let call = world.open_calls[0].id;
-    let object = world.collector.item_of(call).expect("it is open");
-    assert_eq!(
-        (object.0.short().as_str(), object.1),
-        ("configmap/gone -n red", false)
-    );
-    world.commit(0);
-    world.respond(0);
-    assert_eq!(world.collector.item_of(call), None);
-    world.settle();
-    delete(&mut world.server, &owner, Some(PropagationPolicy::Orphan));
-    assert!(world.run_to(|request| request.reason.name() == "OwnerOrphans"));
-    let object = world
-        .collector
-        .item_of(world.open_calls[0].id)
-        .expect("it is open");
-    assert_eq!(
-        (object.0.short().as_str(), object.1),
-        ("configmap/owner -n red", true)
-    );
 }
 
 #[test]

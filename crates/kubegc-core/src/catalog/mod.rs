@@ -201,9 +201,14 @@ pub struct Catalog {
     resources: Vec<ApiResource>,
     /// Positions of removed kinds; they still have the resource of the kind.
     removed: Vec<bool>,
-    by_kind: HashTable<u32>,
-    by_resource: HashTable<u32>,
+    /// Positions by kind, and by resource: see [`NAMES`].
+    tables: [HashTable<u32>; 2],
 }
+
+/// The two names of a kind in its group and version.
+const NAMES: [fn(&ApiResource) -> &Arc<str>; 2] = [|entry| &entry.kind, |entry| &entry.resource];
+const BY_KIND: usize = 0;
+const BY_RESOURCE: usize = 1;
 
 impl Catalog {
     /// A catalog without kinds.
@@ -228,38 +233,25 @@ impl Catalog {
     /// # Errors
     /// The kind or the resource exists already in that group and version.
     pub fn add(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
-        let already_exists = |name: &str| {
-            let version = join_api_version(&resource.group, &resource.version);
-            FieldError::invalid("kind", &format!("{version}/{name}"), "is in the catalog already")
-        };
-        if self
-            .find_kind(&resource.group, &resource.version, &resource.kind)
-            .is_some()
-        {
-            return Err(already_exists(&resource.kind));
-        }
-        if self
-            .by_resource(&resource.group, &resource.version, &resource.resource)
-            .is_some()
-        {
-            return Err(already_exists(&resource.resource));
+        let ApiResource { group, version, .. } = &resource;
+        for (by, name) in NAMES.iter().enumerate() {
+            let name = name(&resource);
+            if self.find(by, group, version, name).is_some() {
+                let name = format!("{}/{name}", resource.api_version());
+                return Err(FieldError::invalid("kind", &name, "is in the catalog already"));
+            }
         }
         // Four billion kinds do not fit in memory.
         let id = u32::try_from(self.resources.len()).expect("fewer kinds than u32::MAX");
-        let kind_hash = hash(&resource.group, &resource.version, &resource.kind);
-        let resource_hash = hash(&resource.group, &resource.version, &resource.resource);
         self.resources.push(resource);
         self.removed.push(false);
-        let resources = &self.resources;
-        let resource_at = |id: &u32| &resources[*id as usize];
-        self.by_kind.insert_unique(kind_hash, id, |id| {
-            let resource = resource_at(id);
-            hash(&resource.group, &resource.version, &resource.kind)
-        });
-        self.by_resource.insert_unique(resource_hash, id, |id| {
-            let resource = resource_at(id);
-            hash(&resource.group, &resource.version, &resource.resource)
-        });
+        for (table, name) in self.tables.iter_mut().zip(NAMES) {
+            let hash = |&id: &u32| {
+                let entry = &self.resources[id as usize];
+                hash(&entry.group, &entry.version, name(entry))
+            };
+            table.insert_unique(hash(&id), id, hash);
+        }
         Ok(KindId(id))
     }
 
@@ -273,7 +265,7 @@ impl Catalog {
     /// [`NewDiscoveryRESTMapper`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/client-go/restmapper/discovery.go).
     pub fn mapping(&self, api_version: &str, kind: &str) -> Option<KindId> {
         let (group, version) = crate::identity::split_api_version(api_version);
-        self.find_kind(group, version, kind)
+        self.find(BY_KIND, group, version, kind)
             .or_else(|| self.find_lower_case_kind(group, version, kind))
     }
 
@@ -355,11 +347,7 @@ impl Catalog {
 
     /// The kind that URLs with this group, version and resource address.
     pub fn by_resource(&self, group: &str, version: &str, resource: &str) -> Option<KindId> {
-        let found = self.by_resource.find(hash(group, version, resource), |&id| {
-            let entry = &self.resources[id as usize];
-            *entry.resource == *resource && *entry.version == *version && *entry.group == *group
-        });
-        found.copied().map(KindId)
+        self.find(BY_RESOURCE, group, version, resource)
     }
 
     /// Removes a kind: lookups no longer return it. Its position remains reserved and still has the resource,
@@ -371,15 +359,9 @@ impl Catalog {
         if std::mem::replace(&mut self.removed[kind.index()], true) {
             return false;
         }
-        let ApiResource {
-            group,
-            version,
-            kind: name,
-            resource: plural,
-            ..
-        } = resource;
-        for (table, key) in [(&mut self.by_kind, name), (&mut self.by_resource, plural)] {
-            if let Ok(entry) = table.find_entry(hash(group, version, key), |&id| id == kind.0) {
+        for (table, name) in self.tables.iter_mut().zip(NAMES) {
+            let hash = hash(&resource.group, &resource.version, name(resource));
+            if let Ok(entry) = table.find_entry(hash, |&id| id == kind.0) {
                 entry.remove();
             }
         }
@@ -467,10 +449,10 @@ impl Catalog {
             .find_map(|(id, resource)| has_name(resource).then_some(id))
     }
 
-    fn find_kind(&self, group: &str, version: &str, kind: &str) -> Option<KindId> {
-        let found = self.by_kind.find(hash(group, version, kind), |&id| {
+    fn find(&self, by: usize, group: &str, version: &str, name: &str) -> Option<KindId> {
+        let found = self.tables[by].find(hash(group, version, name), |&id| {
             let entry = &self.resources[id as usize];
-            *entry.kind == *kind && *entry.version == *version && *entry.group == *group
+            **NAMES[by](entry) == *name && *entry.version == *version && *entry.group == *group
         });
         found.copied().map(KindId)
     }

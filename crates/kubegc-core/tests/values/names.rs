@@ -70,7 +70,6 @@ fn uids_compare_and_print_as_text() {
     let hash = |uid: &Uid| FixedState::default().hash_one(uid);
     let hashes = BTreeSet::from([&uuid, &text, &empty, &of_bytes].map(hash));
     assert_eq!(hashes.len(), 3);
-    assert_eq!([text.text(), uuid.text()].join(","), format!("u1,{uuid}"));
 }
 
 #[test]

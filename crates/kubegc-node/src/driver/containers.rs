@@ -178,7 +178,7 @@ impl Node<'_> {
                 log::Action::ResolveLink { path, container_id } => {
                     let status = self.environment.runtime.container_status(container_id).await;
                     match self.settings.log.link(&status) {
-                        Ok(_) => removal_outcome(logs.remove_container_link(path).await),
+                        Ok(()) => removal_outcome(logs.remove_container_link(path).await),
                         Err(reason) => Outcome::Kept(reason),
                     }
                 }

@@ -26,66 +26,43 @@ pub enum FileSystemRole {
     Containers,
 }
 
-/// The measurements of a node, at most one for each signal.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Observations {
-    by_signal: BTreeMap<Signal, Observation>,
+/// The measurements of a node, by signal.
+pub type Observations = BTreeMap<Signal, Observation>;
+
+/// The measurement of one signal, if its capacity is not zero.
+pub(super) fn measured(observations: &Observations, signal: Signal) -> Option<&Observation> {
+    observations
+        .get(&signal)
+        .filter(|observation| observation.capacity > 0)
 }
 
-impl Observations {
-    /// The measurement of one signal; `None` if it was not measured.
-    pub fn get(&self, signal: Signal) -> Option<&Observation> {
-        self.by_signal.get(&signal)
-    }
-
-    /// The measurement of one signal, if its capacity is not zero.
-    pub(super) fn measured(&self, signal: Signal) -> Option<&Observation> {
-        self.get(signal).filter(|observation| observation.capacity > 0)
-    }
-
-    /// Sets the measurement of one signal.
-    pub fn insert(&mut self, signal: Signal, observation: Observation) {
-        self.by_signal.insert(signal, observation);
-    }
-
-    /// Sets the measurements of a file system, for bytes and for inodes. Skips each of them if its capacity
-    /// or its available amount is unknown.
-    pub fn insert_file_system(&mut self, role: FileSystemRole, measured: &FileSystem, at: Option<Timestamp>) {
-        let (bytes, inodes) = match role {
-            FileSystemRole::Node => (Signal::NodeFsAvailable, Signal::NodeFsInodesFree),
-            FileSystemRole::Images => (Signal::ImageFsAvailable, Signal::ImageFsInodesFree),
-            FileSystemRole::Containers => (Signal::ContainerFsAvailable, Signal::ContainerFsInodesFree),
+impl FileSystemRole {
+    /// The measurements of a file system, for bytes and for inodes. Skips each of them if its capacity or its
+    /// available amount is unknown.
+    pub fn observations(self, measured: &FileSystem, at: Option<Timestamp>) -> Observations {
+        let (bytes, inodes) = match self {
+            Self::Node => (Signal::NodeFsAvailable, Signal::NodeFsInodesFree),
+            Self::Images => (Signal::ImageFsAvailable, Signal::ImageFsInodesFree),
+            Self::Containers => (Signal::ContainerFsAvailable, Signal::ContainerFsInodesFree),
         };
-        for (signal, available, capacity) in [
-            (bytes, measured.available_bytes, measured.capacity_bytes),
-            (inodes, measured.inodes_free, measured.inodes),
-        ] {
-            if let Some((available, capacity)) = available.zip(capacity) {
-                self.insert(
-                    signal,
-                    Observation {
-                        available,
-                        capacity,
-                        at,
-                    },
-                );
-            }
-        }
-    }
-
-    /// The measurements, in the order of the signals.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = (Signal, &Observation)> {
-        self.by_signal
-            .iter()
-            .map(|(signal, observation)| (*signal, observation))
-    }
-}
-
-impl FromIterator<(Signal, Observation)> for Observations {
-    fn from_iter<I: IntoIterator<Item = (Signal, Observation)>>(measured: I) -> Self {
-        Self {
-            by_signal: measured.into_iter().collect(),
-        }
+        let of_bytes = measured.available_bytes.zip(measured.capacity_bytes);
+        let of_inodes = measured.inodes_free.zip(measured.inodes);
+        let known = [
+            of_bytes.map(|known| (bytes, known)),
+            of_inodes.map(|known| (inodes, known)),
+        ];
+        let observations = known
+            .into_iter()
+            .flatten()
+            .map(|(signal, (available, capacity))| {
+                let observation = Observation {
+                    available,
+                    capacity,
+                    at,
+                };
+                (signal, observation)
+            });
+        observations.collect()
     }
 }
 
@@ -107,7 +84,7 @@ impl Threshold {
     /// [`eviction/helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/helpers.go),
     /// which also compares measurements with a capacity of zero, so absolute thresholds are met.
     pub fn is_met(&self, observations: &Observations, reclaim: MinimumReclaim) -> Option<bool> {
-        let observation = observations.measured(self.signal)?;
+        let observation = measured(observations, self.signal)?;
         let mut threshold = self.value.of(observation.capacity);
         if let (MinimumReclaim::Enforced, Some(amount)) = (reclaim, self.minimum_reclaim) {
             threshold = threshold.plus(amount.of(observation.capacity));

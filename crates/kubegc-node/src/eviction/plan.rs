@@ -7,7 +7,7 @@ use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
 use super::{
     Function, Layout, MinimumReclaim, NodeCondition, Observations, Origin, Reason, Resource, Signal, Subject,
-    Threshold, Thresholds, reclaim_functions,
+    Threshold, Thresholds, observation::measured, reclaim_functions,
 };
 use crate::{Event, GoDuration, Semantics, event::reason};
 
@@ -143,7 +143,7 @@ impl Planner for Thresholds {
         }
         for threshold in effective {
             let reason = match &trigger {
-                _ if !met.contains(&threshold) => match facts.observations.measured(threshold.signal) {
+                _ if !met.contains(&threshold) => match measured(&facts.observations, threshold.signal) {
                     None => Reason::NotMeasured,
                     Some(_) => Reason::NotMet,
                 },
@@ -221,10 +221,10 @@ fn grace_ends(threshold: &Threshold, since: Timestamp) -> Timestamp {
 
 /// Returns whether the measurement of a signal is newer than that of the previous sync.
 fn is_newer(signal: Signal, facts: &Pressure) -> bool {
-    let Some(observation) = facts.observations.get(signal) else {
+    let Some(observation) = facts.observations.get(&signal) else {
         return false;
     };
-    match (observation.at, facts.history.observations.get(signal)) {
+    match (observation.at, facts.history.observations.get(&signal)) {
         (None, _) | (_, None) => true,
         (Some(at), Some(last)) => last.at.is_none_or(|last| at > last),
     }
@@ -298,7 +298,7 @@ pub(super) fn measurement_findings(
                 reason,
             });
         };
-        let Some(observation) = observations.get(signal) else {
+        let Some(observation) = observations.get(&signal) else {
             let is_configured = |threshold: &Threshold| threshold.origin == Origin::Configured;
             if thresholds
                 .iter()

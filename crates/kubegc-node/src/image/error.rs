@@ -2,9 +2,10 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_core::node_facts::Container;
+use kubegc_core::{KubernetesVersion, node_facts::Container};
 
-use crate::{GoDuration, Unlisted};
+use super::usage::Usage;
+use crate::{GoDuration, Unlisted, semantics::behavior};
 
 /// The error of an image run. The texts are upstream's where upstream reports the error.
 #[non_exhaustive]
@@ -44,58 +45,47 @@ pub enum Error {
         errors: Box<str>,
     },
     /// Less was freed than required ([N3.35](crate::rules#n3-35)).
-    #[error("{}", Shortfall(wording, *wanted_bytes, *freed_bytes))]
+    #[error("{text}")]
     Insufficient {
         /// The bytes to free.
         wanted_bytes: i64,
         freed_bytes: i64,
-        wording: Wording,
+        /// The text of the version.
+        text: Box<str>,
     },
 }
 
-/// The text of [`Error::Insufficient`] in a version.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wording {
-    /// The text of 1.20.
-    Wanted,
-    /// The text of 1.28 to 1.34.
-    Attempted,
-    /// The text from 1.35.
-    Disk {
-        /// The usage of the file system in percent.
-        usage_percent: i64,
-        /// The capacity of the file system in bytes.
-        capacity_bytes: i64,
-    },
-}
-
-/// Writes the text of a version, with the wanted and the freed bytes.
-struct Shortfall<'a>(&'a Wording, i64, i64);
-
-impl fmt::Display for Shortfall<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(wording, wanted, freed) = self;
-        match wording {
-            Wording::Wanted => write!(
-                f,
-                "failed to garbage collect required amount of images. Wanted to free {wanted} bytes, but freed {freed} bytes"
+impl Error {
+    /// Less was freed than required.
+    pub(super) fn insufficient(
+        version: KubernetesVersion,
+        usage: Option<Usage>,
+        wanted: i64,
+        freed: i64,
+    ) -> Self {
+        let text = match usage {
+            Some(Usage {
+                percent,
+                capacity_bytes,
+                ..
+            }) if version.has(behavior::REPORTS_DISK_USAGE) => format!(
+                "Insufficient free disk space on the node's image filesystem ({percent}% of {} used). Failed to free sufficient space by \
+                 deleting unused images (freed {freed} bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or \
+                 other data.",
+                Binary(capacity_bytes)
             ),
-            Wording::Attempted => write!(
-                f,
+            _ if version.has(behavior::REPORTS_ATTEMPTED_BYTES) => format!(
                 "Failed to garbage collect required amount of images. Attempted to free {wanted} bytes, but only found {freed} bytes \
                  eligible to free."
             ),
-            Wording::Disk {
-                usage_percent,
-                capacity_bytes,
-            } => write!(
-                f,
-                "Insufficient free disk space on the node's image filesystem ({usage_percent}% of {} used). Failed to free sufficient space by \
-                 deleting unused images (freed {freed} bytes). Investigate disk usage, as it could be used by active images, logs, volumes, or \
-                 other data.",
-                Binary(*capacity_bytes)
+            _ => format!(
+                "failed to garbage collect required amount of images. Wanted to free {wanted} bytes, but freed {freed} bytes"
             ),
+        };
+        Self::Insufficient {
+            wanted_bytes: wanted,
+            freed_bytes: freed,
+            text: text.into(),
         }
     }
 }

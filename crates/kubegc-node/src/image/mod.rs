@@ -36,16 +36,14 @@ mod reason;
 mod records;
 mod run;
 mod step;
-mod task;
 mod usage;
 
 pub use candidates::Candidate;
-pub use error::{Error, Wording};
+pub use error::Error;
 pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Thresholds};
 pub use reason::{Action, Hook, Reason, RemovalReason, Summary};
 pub use records::{Record, Records};
 pub use run::Run;
-pub use step::{Response, Step};
-pub use task::Task;
+pub use step::{Response, Step, Task};
 
 pub use crate::Subject;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubegc_core::{PlanOf, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task, Wording,
+    Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task,
     candidates::{Candidate, ImageState, candidates, findings as image_findings},
     detect::{Listed, detect},
     step::{Response, Step},
@@ -385,30 +385,14 @@ impl Run {
         self.add_finding(Reason::Shortfall {
             missing_bytes: wanted.saturating_sub(freed),
         });
-        let wording = self.wording();
-        let error = Error::Insufficient {
-            wanted_bytes: wanted,
-            freed_bytes: freed,
-            wording,
-        };
+        let version = self.policy.semantics.version;
+        let error = Error::insufficient(version, self.usage, wanted, freed);
         let reason = event::reason::FREE_DISK_SPACE_FAILED;
         self.plan
             .summary
             .events
             .push(event::Event::warning(reason, error.to_string()));
         self.fail(error);
-    }
-
-    fn wording(&self) -> Wording {
-        let version = self.policy.semantics.version;
-        match self.usage {
-            Some(usage) if version.has(behavior::REPORTS_DISK_USAGE) => Wording::Disk {
-                usage_percent: usage.percent,
-                capacity_bytes: usage.capacity_bytes,
-            },
-            _ if version.has(behavior::REPORTS_ATTEMPTED_BYTES) => Wording::Attempted,
-            _ => Wording::Wanted,
-        }
     }
 
     fn fail(&mut self, error: Error) {

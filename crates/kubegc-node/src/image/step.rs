@@ -1,4 +1,4 @@
-//! Steps and responses of an image run.
+//! The task of an image run, its steps and their responses.
 
 use kubegc_core::{RuntimeError, Timestamp, node_facts::FileSystem};
 
@@ -30,4 +30,22 @@ pub enum Response<'a> {
     /// The capacity and the available bytes of the file system.
     Measured(Listing<FileSystem>),
     Removed(Result<(), RuntimeError>),
+}
+
+/// The task of an image run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Update the records without removals: the detection loop. Upstream: `detectImages`.
+    Detect,
+    /// Remove images that are unused for longer than the maximum age, and free space if the usage reaches the
+    /// high threshold: the image loop. Upstream: `GarbageCollect`.
+    #[default]
+    Collect,
+    /// Remove all unused images, as under node pressure. Upstream: `DeleteUnusedImages`.
+    DeleteUnused,
+    /// Free this number of bytes, independently of the usage. Upstream: `freeSpace`.
+    Free {
+        /// Bytes to free. With zero or less, one image is still removed.
+        bytes: i64,
+    },
 }

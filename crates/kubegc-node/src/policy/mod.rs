@@ -7,7 +7,7 @@ mod switch;
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 
-pub use error::{InvalidPolicy, Problem};
+pub use error::InvalidPolicy;
 pub use finding::Finding;
 pub use spec::{PolicyChanges, PolicySpec, Setting, Slot};
 pub use switch::{Switch, SwitchReason};
@@ -60,14 +60,14 @@ impl Policy {
             per_unit_max: u32::try_from(spec.maximum_dead_containers_per_container).ok(),
             node_max: u32::try_from(spec.maximum_dead_containers).ok(),
         };
-        let container = container::EvictUnits::new(limits, semantics).map_err(Problem::MinimumContainerAge);
+        let container = container::EvictUnits::new(limits, semantics);
         let thresholds = image::Thresholds {
             high_percent: spec.image_gc_high_threshold_percent,
             low_percent: spec.image_gc_low_threshold_percent,
             age_min: spec.image_minimum_gc_age,
             age_max: spec.image_maximum_gc_age,
         };
-        let image = image::FreeSpace::new(thresholds, semantics).map_err(Problem::Image);
+        let image = image::FreeSpace::new(thresholds, semantics);
         let eviction = eviction::Thresholds::new(spec, semantics);
         match (container, image, eviction) {
             (Ok(container), Ok(image), Ok(eviction)) if is_valid => {
@@ -83,10 +83,12 @@ impl Policy {
                 Ok(policy)
             }
             (container, image, eviction) => {
-                problems.extend(container.err());
-                // The constructor reports the errors of the configuration again.
-                problems.extend(image.err().filter(|_| is_valid));
-                problems.extend(eviction.err().into_iter().flatten().map(Problem::Eviction));
+                problems.extend(container.err().map(|error| error.to_string()));
+                // The constructor reports the errors of the configuration again. It also rejects a value that
+                // the kubelet's validation accepts: a negative minimum age, up to 1.28.
+                problems.extend(image.err().filter(|_| is_valid).map(|error| error.to_string()));
+                let eviction = eviction.err().into_iter().flatten();
+                problems.extend(eviction.map(|error| error.to_string()));
                 Err(InvalidPolicy { problems })
             }
         }
@@ -107,7 +109,7 @@ impl Policy {
 }
 
 /// The errors of the kubelet's validation of its configuration, in upstream's order.
-fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
+fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<String> {
     const HIGH: &str = "imageGCHighThresholdPercent (--image-gc-high-threshold)";
     const LOW: &str = "imageGCLowThresholdPercent (--image-gc-low-threshold)";
     let (high, low) = (
@@ -140,13 +142,16 @@ fn configuration(spec: &PolicySpec, semantics: Semantics) -> Vec<Problem> {
             "imageMaximumGCAge {age_max} must be greater than imageMinimumGCAge {age_min}"
         ));
     }
-    let of_message = |message| Problem::Configuration { message };
-    let mut problems: Vec<Problem> = messages.into_iter().map(of_message).collect();
+    let mut problems: Vec<String> = messages
+        .iter()
+        .map(|message| format!("invalid configuration: {message}"))
+        .collect();
     if !has_age_max && age_max != GoDuration::ZERO {
-        problems.push(Problem::MaximumAgeIsUnknown {
-            age: age_max,
-            version: semantics.version,
-        });
+        let version = semantics.version;
+        // Upstream rejects the unknown field with another text.
+        problems.push(format!(
+            "imageMaximumGCAge {age_max} is set, but Kubernetes {version} has no such field"
+        ));
     }
     problems
 }

@@ -59,7 +59,7 @@ prop_compose! {
 /// A restatement of a shortage, from the numbers of the texts alone.
 fn is_short(threshold: &Threshold, observations: &Observations, with_reclaim: bool) -> bool {
     let Some(observation) = observations
-        .get(threshold.signal)
+        .get(&threshold.signal)
         .filter(|observation| observation.capacity > 0)
     else {
         return false;
@@ -153,7 +153,7 @@ proptest! {
             facts.history = plan.summary.history;
             let again = thresholds.plan(&facts, now);
             let timed = again.summary.trigger.is_none_or(|trigger| {
-                facts.observations.get(trigger.threshold.signal).is_some_and(|observation| observation.at.is_none())
+                facts.observations.get(&trigger.threshold.signal).is_some_and(|observation| observation.at.is_none())
             });
             prop_assert!(timed);
         }

@@ -303,14 +303,10 @@ fn file_systems_are_inserted_if_both_numbers_are_known() {
         (Images, ImageFsAvailable, ImageFsInodesFree),
         (Containers, ContainerFsAvailable, ContainerFsInodesFree),
     ] {
-        let mut observations = Observations::default();
-        observations.insert_file_system(role, &partial, None);
-        assert_eq!(
-            observations.iter().map(|(signal, _)| signal).collect::<Vec<_>>(),
-            [bytes]
-        );
-        observations.insert_file_system(role, &whole, Some(at(3)));
-        let inodes = observations.get(inodes).copied();
+        let mut observations = role.observations(&partial, None);
+        assert_eq!(observations.keys().copied().collect::<Vec<_>>(), [bytes]);
+        observations.extend(role.observations(&whole, Some(at(3))));
+        let inodes = observations.get(&inodes).copied();
         assert_eq!(
             inodes,
             Some(Observation {

@@ -4,10 +4,7 @@
 //! Positions in the arena, call ids and absolute times are left out. Identities, edges, queue order, retry
 //! counts and relative times are included.
 
-use std::{
-    fmt,
-    hash::{BuildHasher, Hash, Hasher},
-};
+use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
@@ -33,12 +30,6 @@ pub struct FingerprintOptions<'a> {
     /// Whether an attempt that starts now for an object can change anything. If not, it does not count as
     /// queued.
     pub matters: &'a dyn Fn(&ObjectRef) -> bool,
-}
-
-impl fmt::Debug for FingerprintOptions<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FingerprintOptions").finish_non_exhaustive()
-    }
 }
 
 impl Collector {

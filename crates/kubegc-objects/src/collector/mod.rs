@@ -31,12 +31,13 @@ pub use self::{
 use self::{
     monitors::Monitors,
     timers::{Timer, Timers},
-    workers::{ActiveAttempt, Lane, Queue},
+    workers::{ActiveAttempt, Queue},
 };
 use crate::{
     Settings,
     absent_owners::AbsentOwners,
     graph::{Effect, Event, Graph, NodeId},
+    orphan::Lane,
     request::Request,
 };
 pub use crate::{
@@ -290,16 +291,6 @@ impl Collector {
     /// Number of calls without a response.
     pub fn calls_in_flight(&self) -> usize {
         self.calls.len()
-    }
-
-    /// The object of the attempt that a call belongs to, and whether its dependents are being orphaned.
-    pub fn item_of(&self, call: CallId) -> Option<(ObjectRef, bool)> {
-        let (work, _) = self.calls.get(&call)?;
-        let (node, orphan) = match self.attempts.get(*work)?.as_ref()? {
-            ActiveAttempt::Delete(attempt) => (attempt.node(), false),
-            ActiveAttempt::Orphan(attempt) => (attempt.node(), true),
-        };
-        Some((self.graph.identity(node), orphan))
     }
 
     /// Number of calls since the start.

@@ -8,13 +8,10 @@
 //! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
 //! the store of client-go's informers.
 
-use std::{
-    hash::{Hash, Hasher},
-    sync::Arc,
-};
+use std::{hash::BuildHasher, sync::Arc};
 
 use foldhash::fast::FixedState;
-use hashbrown::{Equivalent, HashSet};
+use hashbrown::{HashTable, hash_table::Entry};
 
 use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta, version::behavior};
 
@@ -25,53 +22,32 @@ use crate::{
     graph::{DeletionState, Effect, Event, Graph, GraphKind, Listed, Observed},
 };
 
-/// An object, as the element of a set of objects by namespace and name.
-#[derive(Clone, Debug)]
-struct Named(Arc<ObjectMeta>);
+/// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.
+type Objects = HashTable<Arc<ObjectMeta>>;
 
-impl Named {
-    fn names(&self) -> (&str, &str) {
-        (&self.0.namespace, &self.0.name)
-    }
+fn names(object: &Arc<ObjectMeta>) -> (&str, &str) {
+    (&object.namespace, &object.name)
 }
 
-impl Hash for Named {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.names().hash(state);
-    }
+fn hash(names: (&str, &str)) -> u64 {
+    FixedState::default().hash_one(names)
 }
 
-impl PartialEq for Named {
-    fn eq(&self, other: &Self) -> bool {
-        self.names() == other.names()
-    }
-}
-
-impl Eq for Named {}
-
-impl Equivalent<Named> for (&str, &str) {
-    fn equivalent(&self, object: &Named) -> bool {
-        *self == object.names()
-    }
-}
-
-/// Objects by namespace and name. The metadata has the names: the set adds only a pointer for each object.
-type Objects = HashSet<Named, FixedState>;
-
-fn remove(objects: &mut Objects, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
-    let removed = objects.take(&(namespace, name));
+fn remove(objects: &mut Objects, wanted: (&str, &str)) -> Option<Arc<ObjectMeta>> {
+    let entry = objects.find_entry(hash(wanted), |object| names(object) == wanted);
+    let (removed, _) = entry.ok()?.remove();
     // The deletion of most objects leaves no large table behind.
     if objects.len() < objects.capacity() / 8 {
-        objects.shrink_to(objects.len() * 2);
+        objects.shrink_to(objects.len() * 2, |object| hash(names(object)));
     }
-    removed.map(|object| object.0)
+    Some(removed)
 }
 
 /// All objects, in the order of their names.
 fn sorted(objects: &Objects) -> Vec<&Arc<ObjectMeta>> {
     let mut objects: Vec<_> = objects.iter().collect();
-    objects.sort_by(|a, b| a.names().cmp(&b.names()));
-    objects.into_iter().map(|object| &object.0).collect()
+    objects.sort_by(|a, b| names(a).cmp(&names(b)));
+    objects
 }
 
 #[derive(Clone, Debug)]
@@ -97,7 +73,16 @@ impl Monitor {
         graph: &mut Graph,
         effects: &mut Vec<Effect>,
     ) -> Option<DeletionState> {
-        let Named(old) = self.store.replace(Named(Arc::clone(meta)))?;
+        let (key, same) = (names(meta), |object: &Arc<ObjectMeta>| {
+            names(object) == names(meta)
+        });
+        let old = match self.store.entry(hash(key), same, |object| hash(names(object))) {
+            Entry::Occupied(mut known) => std::mem::replace(known.get_mut(), Arc::clone(meta)),
+            Entry::Vacant(new) => {
+                new.insert(Arc::clone(meta));
+                return None;
+            }
+        };
         if strict && old.uid != meta.uid {
             let object = Observed::of(self.kind, &old);
             graph.apply(&Event::Deleted { object }, effects);
@@ -216,9 +201,9 @@ impl Monitors {
         match event {
             WatchEvent::Init => monitor.unlisted = monitor.store.clone(),
             WatchEvent::InitApply(list) => {
-                monitor.store.reserve(list.len());
+                monitor.store.reserve(list.len(), |object| hash(names(object)));
                 let mut put = |meta: &Arc<ObjectMeta>| {
-                    remove(&mut monitor.unlisted, &meta.namespace, &meta.name);
+                    remove(&mut monitor.unlisted, names(meta));
                     monitor.put(meta, strict, graph, effects)
                 };
                 let old: Vec<_> = list.iter().map(&mut put).collect();
@@ -227,7 +212,7 @@ impl Monitors {
             }
             WatchEvent::InitDone => {
                 for known in sorted(&std::mem::take(&mut monitor.unlisted)) {
-                    if let Some(meta) = remove(&mut monitor.store, &known.namespace, &known.name) {
+                    if let Some(meta) = remove(&mut monitor.store, names(known)) {
                         let object = Observed::of(kind, &meta);
                         graph.apply(&Event::Deleted { object }, effects);
                     }
@@ -241,7 +226,7 @@ impl Monitors {
             }
             WatchEvent::Delete(meta) => {
                 // An informer drops the deletion of an unknown object.
-                if remove(&mut monitor.store, &meta.namespace, &meta.name).is_some() {
+                if remove(&mut monitor.store, names(&meta)).is_some() {
                     let object = Observed::of(kind, &meta);
                     graph.apply(&Event::Deleted { object }, effects);
                 }
@@ -273,7 +258,10 @@ impl Latest for Monitors {
     fn latest(&self, kind: KindId, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
         let id = (*self.by_kind.get(kind.index())?)?;
         let monitor = self.monitors.get(id.0 as usize)?.as_ref()?;
-        let object = monitor.store.get(&(namespace, name))?;
-        Some(Arc::clone(&object.0))
+        let wanted = (namespace, name);
+        let object = monitor
+            .store
+            .find(hash(wanted), |object| names(object) == wanted)?;
+        Some(Arc::clone(object))
     }
 }

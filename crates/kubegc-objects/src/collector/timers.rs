@@ -109,20 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn w2_timers_expire_in_order() {
-        let mut timers = Timers::default();
-        for (node, at) in [(2, 2), (1, 1), (3, 1)] {
-            assert!(timers.set(retry(node), AT(at)));
-        }
-        assert!(timers.set(Timer::Discover, AT(1)));
-        assert_eq!(timers.iter().next(), Some((AT(1), retry(1))));
-        assert_eq!(timers.pop(AT(0)), None);
-        let expired: Vec<_> = std::iter::from_fn(|| timers.pop(AT(2))).collect();
-        assert_eq!(expired, [retry(1), retry(3), Timer::Discover, retry(2)]);
-    }
-
-    #[test]
-    fn a_timer_is_set_once_and_expires_at_the_earlier_time() {
+    fn w2_a_timer_is_set_once_and_expires_at_the_earlier_time() {
         let mut timers = Timers::default();
         assert!(timers.set(retry(1), AT(5)));
         for later in 5..100 {

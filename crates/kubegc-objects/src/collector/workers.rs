@@ -11,7 +11,7 @@ use crate::{
     backoff::Limiter,
     delete,
     graph::NodeId,
-    orphan,
+    orphan::{self, Lane},
     queue::WorkQueue,
     request::{Outcome, Response, Step},
 };
@@ -27,13 +27,6 @@ pub(super) struct Queue {
 pub(super) enum ActiveAttempt {
     Delete(delete::Attempt),
     Orphan(Box<orphan::Attempt>),
-}
-
-/// The request of an attempt that a response belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Lane {
-    Only,
-    Orphan(orphan::Lane),
 }
 
 impl Collector {
@@ -173,15 +166,15 @@ impl Collector {
 
     /// Passes a response to its attempt.
     pub(super) fn resume(&mut self, at: usize, lane: Lane, response: Response) {
-        match lane {
-            Lane::Only => self.advance(at, Some(response)),
-            Lane::Orphan(lane) => {
-                let Some(ActiveAttempt::Orphan(mut attempt)) = self.attempts[at].take() else {
-                    return;
-                };
+        match self.attempts[at].take() {
+            Some(ActiveAttempt::Orphan(mut attempt)) => {
                 attempt.handle_response(&mut self.context(), lane, response);
                 self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
                 self.poll_orphan_later(at);
+            }
+            deleting => {
+                self.attempts[at] = deleting;
+                self.advance(at, Some(response));
             }
         }
         self.apply_effects();
@@ -211,9 +204,7 @@ impl Collector {
         self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
         match step {
             // More requests can follow: the attempt stays at the front.
-            orphan::Step::Request(lane, request) => {
-                self.requests.push_back((at, Lane::Orphan(lane), request))
-            }
+            orphan::Step::Request(lane, request) => self.requests.push_back((at, lane, request)),
             orphan::Step::Wait => {
                 self.orphans_to_poll.pop_front();
             }
@@ -249,7 +240,7 @@ impl Collector {
         let step = attempt.next(&mut self.context(), response);
         match step {
             Step::Request(request) => {
-                self.requests.push_back((at, Lane::Only, request));
+                self.requests.push_back((at, Lane::ITEM, request));
                 self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
             }
             Step::Sleep(wait) => {

@@ -36,19 +36,12 @@ impl Graph {
             }
             let same_uid =
                 |reference: &&Reference| self.records.same_uid(reference.coordinates(), coordinates);
-            let references = self.references(dependent.0).iter().filter(same_uid);
-            let (mut agrees, mut disagrees) = (false, false);
-            for reference in references {
-                if reference.coordinates() == coordinates {
-                    agrees = true;
-                } else {
-                    disagrees = true;
-                }
-            }
-            if agrees {
+            let mut references = self.references(dependent.0).iter().filter(same_uid);
+            let agrees = |reference: &Reference| reference.coordinates() == coordinates;
+            if references.clone().any(agrees) {
                 matching.push(dependent);
             }
-            if disagrees {
+            if !references.all(agrees) {
                 other.push(dependent);
             }
         }
