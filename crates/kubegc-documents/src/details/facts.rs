@@ -33,7 +33,10 @@ pub(super) trait Fact: Sized {
 
     /// A value that is never read.
     fn unread() -> Value {
-        false.into()
+        match Self::TYPE {
+            JsonType::Boolean => 0.into(),
+            _ => false.into(),
+        }
     }
 }
 
@@ -166,81 +169,35 @@ pub(super) fn unless_empty(value: Value) -> Value {
     if is_empty { Value::Null } else { value }
 }
 
-impl Fact for bool {
-    const TYPE: JsonType = JsonType::Boolean;
+/// Declares facts that are one value of JSON: how they are read and written.
+macro_rules! values {
+    ($($fact:ty: $of:ident, $read:expr, $write:expr;)*) => {
+        $(
+            impl Fact for $fact {
+                const TYPE: JsonType = JsonType::$of;
 
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.flag(at)?.unwrap_or_default())
-    }
+                fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+                    let read: fn(&mut Reading<'_>, At<'_, '_>) -> Result<Self, Unreadable> = $read;
+                    read(reading, at)
+                }
 
-    fn write(&self) -> Value {
-        self.then_some(true).into()
-    }
-
-    /// A number, because `false` would be read.
-    fn unread() -> Value {
-        Value::from(0)
-    }
+                fn write(&self) -> Value {
+                    let write: fn(&Self) -> Value = $write;
+                    write(self)
+                }
+            }
+        )*
+    };
 }
 
-impl Fact for i32 {
-    const TYPE: JsonType = JsonType::Number;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.number(at)?.unwrap_or_default())
-    }
-
-    fn write(&self) -> Value {
-        (*self).into()
-    }
-}
-
-impl Fact for i64 {
-    const TYPE: JsonType = JsonType::Number;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.whole(at)?.unwrap_or_default())
-    }
-
-    fn write(&self) -> Value {
-        (*self).into()
-    }
-}
-
-impl Fact for Arc<str> {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.text_or_empty(at)
-    }
-
-    fn write(&self) -> Value {
-        (&**self).into()
-    }
-}
-
-impl Fact for Uid {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(Self::new(reading.str(at)?.unwrap_or_default()))
-    }
-
-    fn write(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl Fact for Option<Timestamp> {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.time(at)
-    }
-
-    fn write(&self) -> Value {
-        self.map(|time| time.to_string()).into()
-    }
+values! {
+    bool: Boolean, |reading, at| Ok(reading.flag(at)?.unwrap_or_default()), |is| is.then_some(true).into();
+    i32: Number, |reading, at| Ok(reading.number(at)?.unwrap_or_default()), |number| (*number).into();
+    i64: Number, |reading, at| Ok(reading.whole(at)?.unwrap_or_default()), |number| (*number).into();
+    Arc<str>: String, |reading, at| reading.text_or_empty(at), |text| (&**text).into();
+    Uid: String, |reading, at| Ok(Self::new(reading.str(at)?.unwrap_or_default())), |uid| uid.to_string().into();
+    Option<Timestamp>: String, |reading, at| reading.time(at), |time| time.map(|time| time.to_string()).into();
+    BTreeMap<Arc<str>, Arc<str>>: Map, |reading, at| reading.labels(at), |labels| json!(labels);
 }
 
 impl<T: Fact> Fact for Option<T> {
@@ -267,18 +224,6 @@ impl<T: Fact> Fact for Vec<T> {
 
     fn write(&self) -> Value {
         self.iter().map(Fact::write).collect()
-    }
-}
-
-impl Fact for BTreeMap<Arc<str>, Arc<str>> {
-    const TYPE: JsonType = JsonType::Map;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.labels(at)
-    }
-
-    fn write(&self) -> Value {
-        json!(self)
     }
 }
 

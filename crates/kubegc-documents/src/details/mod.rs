@@ -98,21 +98,14 @@ impl Details {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CrdDetails {
-    /// `spec.group`.
     pub group: Arc<str>,
-    /// `spec.names.plural`.
     pub plural: Arc<str>,
-    /// `spec.names.kind`.
     pub kind: Arc<str>,
-    /// `spec.names.shortNames`.
     pub short_names: Vec<Arc<str>>,
-    /// `spec.names.categories`.
     pub categories: Vec<Arc<str>>,
-    /// `spec.scope`.
     pub scope: Scope,
     /// The versions, in the order of the definition.
     pub versions: Vec<CrdVersion>,
-    /// `status.storedVersions`.
     pub stored_versions: Vec<Arc<str>>,
     /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
@@ -146,9 +139,7 @@ pub struct CrdVersion {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiServiceDetails {
-    /// `spec.group`.
     pub group: Arc<str>,
-    /// `spec.version`.
     pub version: Arc<str>,
     /// Namespace and name of `spec.service`; `None` if the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
