@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid};
+use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid, identity::split_api_version};
 
 use crate::{
-    Details,
+    Details, ObjectName,
     texts::{Sequences, TextId, Texts},
 };
 
@@ -143,6 +143,30 @@ impl Store {
     pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
         let (api_version, kind) = self.types[id as usize];
         (self.texts.text(api_version), self.texts.text(kind))
+    }
+
+    /// Group and kind of a type.
+    pub fn group_kind(&self, id: TypeId) -> (&str, &str) {
+        let (api_version, kind) = self.type_texts(id);
+        (split_api_version(api_version).0, kind)
+    }
+
+    /// The name of an object of a type, which may be pending.
+    pub fn object_name(
+        &self,
+        id: TypeId,
+        namespace: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+    ) -> ObjectName {
+        let text = |id: TextId| Arc::clone(self.texts.text(id));
+        let of = self.types.get(id as usize);
+        let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
+        ObjectName {
+            api_version,
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
     }
 
     pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Timestamp, identity::split_api_version};
+use kubegc_core::Timestamp;
 
 use crate::{
-    DetectedVersion, Finding, ObjectName, Place, Problem, SnapshotError, VersionSource,
+    DetectedVersion, Finding, GroupKind, Place, Problem, SnapshotError, VersionSource,
     body::Body,
     completeness::{Revocations, Why},
     details::{self, DetailFlaw, Kind, Origin},
@@ -317,8 +317,14 @@ impl Ingest {
             };
             let type_id = type_id.or_else(|| {
                 let (api_version, kind) = entry.inferred(&source.place.file)?;
-                self.assumed_kind(&api_version, &kind, &entry, &place);
-                Some(self.store.type_id(&api_version, &kind))
+                let type_id = self.store.type_id(&api_version, &kind);
+                let problem = Problem::AssumedKind;
+                self.findings.add(problem, || {
+                    let detail = format!("missing, taken as {kind} of {api_version}");
+                    let object = self.store.object_name(type_id, &*entry.namespace, &*entry.name);
+                    Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
+                });
+                Some(type_id)
             });
             let Some(type_id) = type_id else {
                 entry.flaws.retain(|(problem, ..)| *problem != Flaw::NoUid);
@@ -355,20 +361,6 @@ impl Ingest {
                 !is_orphan
             });
         }
-    }
-
-    fn assumed_kind(&mut self, api_version: &Arc<str>, kind: &Arc<str>, entry: &Pending, place: &Place) {
-        let problem = Problem::AssumedKind;
-        self.findings.add(problem, || {
-            let object = ObjectName {
-                api_version: Arc::clone(api_version),
-                kind: Arc::clone(kind),
-                namespace: Arc::clone(&entry.namespace),
-                name: Arc::clone(&entry.name),
-            };
-            let detail = format!("missing, taken as {kind} of {api_version}");
-            Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
-        });
     }
 
     /// Whether items wait for the kind of their list.
@@ -501,38 +493,27 @@ impl Ingest {
         flaws: Vec<DetailFlaw>,
         place: &Place,
     ) {
-        let (api_version, kind): (Arc<str>, Arc<str>) = if type_id == TYPE_PENDING {
-            ("".into(), "".into())
-        } else {
-            let (api_version, kind) = self.store.type_texts(type_id);
-            (Arc::clone(api_version), Arc::clone(kind))
-        };
+        let object = self.store.object_name(type_id, namespace, name);
         for (flaw, field, detail) in flaws {
-            let why = match flaw {
-                Flaw::Unreadable => Some(Why::Unreadable(1)),
-                Flaw::NoUid => Some(Why::NoUid(1)),
-                _ => None,
-            };
-            match why {
-                Some(why) if type_id == TYPE_PENDING => self.revocations.all(why),
-                Some(why) => self
-                    .revocations
-                    .kind(split_api_version(&api_version).0, &kind, why),
-                None => {}
+            match flaw {
+                Flaw::Unreadable => self.revoke(type_id, Why::Unreadable(1)),
+                Flaw::NoUid => self.revoke(type_id, Why::NoUid(1)),
+                _ => {}
             }
             let problem = flaw.into();
-            self.findings.add(problem, || Finding {
-                problem,
-                place: Some(place.clone()),
-                object: Some(ObjectName {
-                    api_version: Arc::clone(&api_version),
-                    kind: Arc::clone(&kind),
-                    namespace: namespace.into(),
-                    name: name.into(),
-                }),
-                field: field.into(),
-                detail: detail.into(),
+            self.findings.add(problem, || {
+                Finding::new(problem, Some(place.clone()), &detail).of_object(object.clone(), &field)
             });
+        }
+    }
+
+    /// Revokes the completeness of a kind; of all while it is not known.
+    pub(crate) fn revoke(&mut self, type_id: TypeId, why: Why) {
+        if type_id == TYPE_PENDING {
+            self.revocations.all(why);
+        } else {
+            let (group, kind) = self.store.group_kind(type_id);
+            self.revocations.kind(GroupKind::new(group, kind), why);
         }
     }
 }

@@ -73,9 +73,8 @@ pub(crate) fn fill_identities(ingest: &mut Ingest) {
 type Name<'s> = (&'s str, &'s str, &'s str, &'s str);
 
 fn name_of<'s>(store: &'s Store, record: &'s Record) -> Name<'s> {
-    let (api_version, kind) = store.type_texts(record.type_id);
-    let namespace = store.texts.text(record.namespace);
-    (split_api_version(api_version).0, kind, namespace, &record.name)
+    let (group, kind) = store.group_kind(record.type_id);
+    (group, kind, store.texts.text(record.namespace), &record.name)
 }
 
 /// The objects that an owner reference may name: in the namespace of the dependent, or cluster-scoped.
@@ -144,9 +143,7 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
 
 fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>) {
     let Some(uid) = uids.get(&at).cloned().flatten() else {
-        let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
-        let group = split_api_version(api_version).0;
-        ingest.revocations.kind(group, kind, Why::NoUid(1));
+        ingest.revoke(ingest.store.records[at].type_id, Why::NoUid(1));
         let detail = "missing, and owner references give several";
         flaw(ingest, at, Problem::NoUid, "metadata.uid", detail);
         return;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid,
-    identity::split_api_version, record,
+    record,
 };
 
 use crate::{
@@ -203,7 +203,8 @@ impl Snapshot {
     pub fn position(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<usize> {
         let store = &self.store;
         let found = store.records.binary_search_by(|record| {
-            kind_of(store, record)
+            store
+                .group_kind(record.type_id)
                 .cmp(&(group, kind))
                 .then_with(|| (**store.texts.text(record.namespace)).cmp(namespace))
                 .then_with(|| (*record.name).cmp(name))
@@ -219,10 +220,10 @@ impl Snapshot {
         let (store, of) = (&self.store, (group, kind));
         let start = store
             .records
-            .partition_point(|record| kind_of(store, record) < of);
+            .partition_point(|record| store.group_kind(record.type_id) < of);
         let end = store
             .records
-            .partition_point(|record| kind_of(store, record) <= of);
+            .partition_point(|record| store.group_kind(record.type_id) <= of);
         start..end
     }
 
@@ -356,12 +357,6 @@ impl<'a> ObjectView<'a> {
             .iter()
             .map(|owner| store.owner_reference(owner))
     }
-}
-
-/// Group and kind of a record.
-fn kind_of<'s>(store: &'s Store, record: &Record) -> (&'s str, &'s str) {
-    let (api_version, kind) = store.type_texts(record.type_id);
-    (split_api_version(api_version).0, kind)
 }
 
 /// The position of a record in its file.
