@@ -86,6 +86,14 @@ macro_rules! facts {
     };
 }
 
+/// Reads the fields of a struct. Each that cannot be read is a flaw.
+macro_rules! all {
+    ($type:ident { $($fact:ident: $read:expr,)* }) => {{
+        $(let $fact = $read;)*
+        Ok($type { $($fact: $fact?,)* })
+    }};
+}
+
 /// Declares a part of facts that is a map: its fields by their names in the API. Empty ones are not written.
 macro_rules! map_of_facts {
     ($($name:ident { $($fact:ident: $field:literal,)* })*) => {
@@ -95,9 +103,7 @@ macro_rules! map_of_facts {
 
                 fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
                     reading.map(at)?;
-                    // Each field that cannot be read is a flaw.
-                    $(let $fact = Fact::read(reading, at.field($field));)*
-                    Ok(Self { $($fact: $fact?,)* })
+                    all!(Self { $($fact: Fact::read(reading, at.field($field)),)* })
                 }
 
                 fn write(&self) -> Value {

@@ -68,14 +68,7 @@ impl Details {
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
-            Self::CustomResourceDefinition(_)
-            | Self::Webhooks(_)
-            | Self::AdmissionPolicy(_)
-            | Self::AdmissionBinding(_)
-            | Self::ApiService(_)
-            | Self::EndpointSlice { .. }
-            | Self::Refusal(_)
-            | Self::Quota(_) => record::Body::unread(),
+            _ => record::Body::unread(),
         }
     }
 
@@ -222,11 +215,13 @@ pub fn read(
         }
         Kind::AdmissionPolicy => {
             let policy = admission::policy(reading, object);
-            return policy.map(|policy| Details::AdmissionPolicy(policy.into()));
+            return policy.ok().map(|policy| Details::AdmissionPolicy(policy.into()));
         }
         Kind::AdmissionPolicyBinding => {
             let binding = admission::binding(reading, object);
-            return binding.map(|binding| Details::AdmissionBinding(binding.into()));
+            return binding
+                .ok()
+                .map(|binding| Details::AdmissionBinding(binding.into()));
         }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;
