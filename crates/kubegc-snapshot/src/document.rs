@@ -2,7 +2,7 @@
 
 mod objects;
 
-use std::{io::Read, str};
+use std::{io::Read, mem, str};
 
 use kubegc_core::json::{DUPLICATE, duplicate_fields};
 use serde::Deserialize;
@@ -308,10 +308,13 @@ impl Reading<'_> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), SnapshotError>,
     ) -> Result<(), SnapshotError> {
-        let (outer, in_array, aside) = (self.source.clone(), self.in_array, self.ingest.suspend());
+        let (outer, in_array) = (self.source.clone(), self.in_array);
+        let pending = mem::take(&mut self.ingest.pending);
         let read = read(self);
         (*self.source, self.in_array) = (outer, in_array);
-        self.ingest.resume(aside);
+        // Items of a list that failed wait with the others: the end of the text reports them.
+        let failed = mem::replace(&mut self.ingest.pending, pending);
+        self.ingest.pending.extend(failed);
         read
     }
 

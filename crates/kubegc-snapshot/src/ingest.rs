@@ -59,7 +59,7 @@ pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 /// An item without a kind, until the kind of its list is known.
 #[derive(Debug)]
-struct Pending {
+pub(crate) struct Pending {
     /// Its record; `None` if its identity could not be read.
     record: Option<usize>,
     item: u32,
@@ -104,10 +104,6 @@ impl Pending {
     }
 }
 
-/// Items of an outer list, see [`Ingest::suspend`].
-#[derive(Debug)]
-pub(crate) struct Suspended(Vec<Pending>);
-
 /// One page of a typed list.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -130,7 +126,8 @@ pub(crate) struct Ingest {
     pub(crate) no_objects: Option<(u64, Finding)>,
     /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
-    pending: Vec<Pending>,
+    /// Items without a kind of the list that is being read.
+    pub(crate) pending: Vec<Pending>,
 }
 
 impl Ingest {
@@ -363,26 +360,10 @@ impl Ingest {
         }
     }
 
-    /// Whether items wait for the kind of their list.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    /// Whether all of these have an inferred kind.
+    /// Whether all pending items have an inferred kind.
     pub(crate) fn all_are_inferred(&self, source: &Source) -> bool {
         let mut pending = self.pending.iter();
         pending.all(|entry| entry.inferred(&source.place.file).is_some())
-    }
-
-    /// Suspends the items of a list while a list inside it is read.
-    pub(crate) fn suspend(&mut self) -> Suspended {
-        Suspended(std::mem::take(&mut self.pending))
-    }
-
-    /// Resumes suspended items. Those of a list that failed wait with them: the end of the text reports them.
-    pub(crate) fn resume(&mut self, suspended: Suspended) {
-        let failed = std::mem::replace(&mut self.pending, suspended.0);
-        self.pending.extend(failed);
     }
 
     /// The number of records: a mark for [`discard_since`](Self::discard_since).
