@@ -22,31 +22,15 @@ use crate::{
 const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
      or kubectl get pods -o json";
 
-/// The source of the pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PodsFrom {
-    /// From documents of `kubectl get pods`. A pod that is in none of them exists if a container or sandbox
-    /// of it runs.
-    #[default]
-    Documents,
-    /// From what the runtime runs: a pod with a running container or sandbox exists, as in
-    /// [`add_running`](kubegc_node::driver::add_running). Nothing is known of other pods.
-    Runtime,
-    /// No source: nothing is known of any pod.
-    None,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
     pub(crate) containers_whole: bool,
-    pub(crate) pods_from: PodsFrom,
     pub(crate) pods_whole: bool,
     /// A pod without a list does not prove that there are no others.
     pub(crate) pods_in_list: bool,
     pub(crate) no_image_volumes: bool,
     pub(crate) watched_since: Option<Timestamp>,
-    pub(crate) sandbox_image: Option<String>,
 }
 
 /// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
@@ -152,13 +136,6 @@ impl NodeReader {
         self
     }
 
-    /// The source of the pods. Default: [`PodsFrom::Documents`].
-    #[must_use]
-    pub fn pods_from(mut self, pods_from: PodsFrom) -> Self {
-        self.declared.pods_from = pods_from;
-        self
-    }
-
     /// Declares that the documents of `kubectl get pods` have every pod of the node. A pod that they do not
     /// have, and of which nothing runs, no longer exists, and its remains are garbage. Ignored if a pod could
     /// not be read.
@@ -190,14 +167,6 @@ impl NodeReader {
     #[must_use]
     pub fn image_gc_began_at(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
-        self
-    }
-
-    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`.
-    /// Counts up to 1.28 only.
-    #[must_use]
-    pub fn sandbox_image(mut self, reference: &str) -> Self {
-        self.declared.sandbox_image = Some(reference.to_owned());
         self
     }
 
