@@ -21,7 +21,6 @@ fn decode(digits: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
     BASE64.decode(digits.collect::<Vec<u8>>()).ok()
 }
 
-/// Encodes bytes with padding, in one line.
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }

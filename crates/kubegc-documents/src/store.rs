@@ -124,7 +124,6 @@ impl Store {
         }
     }
 
-    /// The number of a kind and version.
     pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
         self.type_number(key)
@@ -139,7 +138,6 @@ impl Store {
         id
     }
 
-    /// apiVersion and kind of a type.
     pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
         let (api_version, kind) = self.types[id as usize];
         (self.texts.text(api_version), self.texts.text(kind))

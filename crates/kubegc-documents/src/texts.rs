@@ -8,7 +8,6 @@ use hashbrown::HashTable;
 /// Number of a text in its [`Texts`].
 pub type TextId = u32;
 
-/// Texts by number.
 #[derive(Debug, Default)]
 pub struct Texts {
     texts: Vec<Arc<str>>,
@@ -113,7 +112,6 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
         numbers.collect()
     }
 
-    /// The sequence with this number.
     pub fn sequence(&self, id: u32) -> &[T] {
         slice(&self.items, &self.ends, id)
     }

@@ -99,7 +99,6 @@ impl<'t> Converter<'t, '_> {
         (!self.out.is_empty()).then_some(())
     }
 
-    /// One line: dashes, and then a key or a scalar.
     fn node(&mut self, mut column: usize, mut content: &'t str) -> Option<()> {
         loop {
             let entry = match content.strip_prefix('-') {
@@ -210,7 +209,6 @@ impl<'t> Converter<'t, '_> {
         }
     }
 
-    /// A scalar of one line.
     fn scalar(&mut self, value: &str) -> Option<()> {
         match value {
             "{}" | "[]" | "null" | "true" | "false" => self.out.push_str(value),

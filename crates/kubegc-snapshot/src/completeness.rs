@@ -31,7 +31,6 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Whether a missing object certainly does not exist.
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete(_))
     }
@@ -104,7 +103,6 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
-    /// Builds the pair.
     pub fn new(group: &str, kind: &str) -> Self {
         Self {
             group: group.into(),

@@ -199,7 +199,9 @@ impl Reading<'_> {
                     };
                     let length = match read {
                         Some(length) => length,
-                        None => json::item_end(window).map_err(|error| self.split_error(error, window))?,
+                        None => {
+                            json::value_end(window, 0).map_err(|error| self.split_error(error, window))?
+                        }
                     };
                     if let Some((api_version, kind)) = shape.internal {
                         let type_id = self.ingest.store.type_id(api_version, kind);

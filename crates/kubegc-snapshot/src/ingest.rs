@@ -54,7 +54,6 @@ impl Source {
     }
 }
 
-/// apiVersion and kind.
 pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 /// An item without a kind, until the kind of its list is known.

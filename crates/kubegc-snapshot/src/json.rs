@@ -31,7 +31,7 @@ impl From<WindowError> for SplitError {
 /// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// An item of a list: it begins at the first byte of the window, and ends at [`item_end`].
+    /// An item of a list: it begins at the first byte of the window, and ends at [`value_end`].
     Item,
     /// A document without `items`: the first `length` bytes of the window.
     Whole { length: usize },
@@ -287,13 +287,8 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
     }
 }
 
-/// The end of the item at the beginning of the window.
-pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitError> {
-    value_end(window, 0)
-}
-
 /// The end of the value that begins at `at`, valid or not.
-fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
+pub(crate) fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let (mut end, mut depth, mut in_string) = (at, 0_usize, false);
     let first = window.byte(at)?;
     let is_scalar = !matches!(first, Some(b'"' | b'{' | b'['));

@@ -569,7 +569,6 @@ impl Reader {
     }
 }
 
-/// The files of a path, with its name.
 fn found_at(path: &Path) -> Result<(Arc<str>, Found), SnapshotError> {
     Ok((path.to_string_lossy().into(), layout::walk(path, layout::role)?))
 }

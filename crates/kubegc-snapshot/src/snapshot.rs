@@ -21,7 +21,6 @@ pub struct SnapshotObject {
     pub kind: Arc<str>,
     /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
     pub kind_id: Option<KindId>,
-    /// The metadata.
     pub meta: SharedMeta,
     /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
     /// time here.
@@ -35,12 +34,10 @@ pub struct SnapshotObject {
     /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
     /// else then.
     pub meta_flawed: bool,
-    /// The position of the object.
     pub place: Place,
 }
 
 impl SnapshotObject {
-    /// The full identity.
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(&self.kind),
@@ -93,7 +90,6 @@ fn record_of(
 pub struct Snapshot {
     /// The kinds of the cluster: built in, discovered, defined.
     pub catalog: Catalog,
-    /// Completeness by kind.
     pub completeness: Completeness,
     /// The findings, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
     pub findings: Vec<Finding>,
@@ -120,12 +116,10 @@ impl Snapshot {
         self.detected_version.as_ref()
     }
 
-    /// The number of objects.
     pub fn len(&self) -> usize {
         self.store.records.len()
     }
 
-    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()
     }
@@ -302,7 +296,6 @@ impl<'a> ObjectView<'a> {
         &self.record.uid
     }
 
-    /// The full identity.
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(self.kind()),
@@ -331,7 +324,6 @@ impl<'a> ObjectView<'a> {
         record_of(meta, details, ready_at, self.record.meta_flawed)
     }
 
-    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.snapshot.store.extras[self.record.extra as usize]
             .deletion_timestamp

@@ -37,7 +37,6 @@ const PATH_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes by which formats are recognised: one header of a tar archive.
 const HEAD_BYTES: usize = 512;
 
-/// A named text.
 pub(crate) struct Stream<'a> {
     /// The file, or `archive.tgz:path/in/archive`.
     pub(crate) name: Arc<str>,

@@ -45,11 +45,8 @@ pub enum Details {
     CustomResourceDefinition(CrdDetails),
     /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
     Webhooks(Vec<Webhook>),
-    /// Of a ValidatingAdmissionPolicy.
     AdmissionPolicy(Box<Policy>),
-    /// Of a ValidatingAdmissionPolicyBinding.
     AdmissionBinding(Box<PolicyBinding>),
-    /// Of an APIService.
     ApiService(ApiServiceDetails),
     EndpointSlice {
         /// Whether one of `endpoints` is ready.
@@ -57,14 +54,12 @@ pub enum Details {
     },
     /// Of an Event that quotes a refused request.
     Refusal(Box<EventDetails>),
-    /// Of a ResourceQuota.
     Quota(Box<QuotaDetails>),
     /// Of any other kind.
     Body(Arc<record::Body>),
 }
 
 impl Details {
-    /// The body of the object's record.
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
@@ -122,7 +117,6 @@ pub struct CrdConverter {
 pub struct CrdVersion {
     /// Name, such as `v1beta1`.
     pub name: Arc<str>,
-    /// Whether the API server serves it.
     pub served: bool,
     /// Whether objects are stored in it.
     pub storage: bool,

@@ -161,7 +161,6 @@ impl Facts for Pod {
     }
 }
 
-/// An annotation, if it exists.
 fn annotation(reading: &mut Reading<'_>, object: At<'_, '_>, key: &str) -> Found<Arc<str>> {
     let metadata = object.field("metadata");
     let annotations = metadata.field("annotations");

@@ -21,7 +21,6 @@ use crate::{
 
 /// The type of a Secret that has no other.
 const OPAQUE: &str = "Opaque";
-/// `type` of a Secret that is a bootstrap token.
 const BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 facts! {

@@ -71,7 +71,6 @@ pub struct JsonDocuments {
 }
 
 impl Default for JsonDocuments {
-    /// A reader that shares no texts yet.
     fn default() -> Self {
         Self {
             shared: Arc::new(Mutex::new(Store::new())),

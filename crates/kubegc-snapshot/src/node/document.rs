@@ -33,7 +33,6 @@ pub enum NodeDocument {
 }
 
 impl NodeDocument {
-    /// The name of the document in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Containers => "crictl ps",

@@ -88,7 +88,6 @@ impl Default for NodeReader {
 }
 
 impl NodeReader {
-    /// A reader that has read nothing.
     pub fn new() -> Self {
         Self {
             lenient: false,
