@@ -106,15 +106,15 @@ pub struct Store {
     pub labels_scratch: Vec<(TextId, TextId)>,
 }
 
-impl Store {
-    pub fn new() -> Self {
+impl Default for Store {
+    fn default() -> Self {
         Self {
             texts: Texts::default(),
             records: Vec::new(),
             types: Vec::new(),
             type_numbers: BTreeMap::new(),
-            label_sets: Sequences::new(),
-            finalizer_lists: Sequences::new(),
+            label_sets: Sequences::default(),
+            finalizer_lists: Sequences::default(),
             owners: Vec::new(),
             extras: vec![Extra::default()],
             details: Vec::new(),
@@ -123,7 +123,9 @@ impl Store {
             labels_scratch: Vec::new(),
         }
     }
+}
 
+impl Store {
     pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
         self.type_number(key)
@@ -320,7 +322,7 @@ impl Store {
     pub fn forget_objects(&mut self, shared_max: usize) {
         let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
         if shared > shared_max {
-            *self = Self::new();
+            *self = Self::default();
         }
         self.records.clear();
         self.owners.clear();

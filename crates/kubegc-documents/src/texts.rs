@@ -71,15 +71,17 @@ pub struct Sequences<T> {
     numbers: HashTable<u32>,
 }
 
-impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
-    pub fn new() -> Self {
+impl<T> Default for Sequences<T> {
+    fn default() -> Self {
         Self {
             items: Vec::new(),
             ends: vec![0],
             numbers: HashTable::new(),
         }
     }
+}
 
+impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
     /// The number of a sequence; 0 for the empty one.
     pub fn number(&mut self, sequence: &[T]) -> u32 {
         if sequence.is_empty() {

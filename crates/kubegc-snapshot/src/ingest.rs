@@ -115,7 +115,7 @@ pub(crate) struct Page {
 }
 
 /// The objects, findings and pages that were read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ingest {
     pub(crate) store: Store,
     pub(crate) findings: Findings,
@@ -130,18 +130,6 @@ pub(crate) struct Ingest {
 }
 
 impl Ingest {
-    pub(crate) fn new() -> Self {
-        Self {
-            store: Store::new(),
-            findings: Findings::default(),
-            revocations: Revocations::default(),
-            pages: Vec::new(),
-            no_objects: None,
-            version: None,
-            pending: Vec::new(),
-        }
-    }
-
     /// Adds the objects, findings and pages of another ingest. Neither of the two is within a text.
     pub(crate) fn append(&mut self, other: Self) {
         let types = self.store.append(other.store);

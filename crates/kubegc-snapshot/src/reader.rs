@@ -91,7 +91,7 @@ impl Reader {
             progress: None,
             threads: Threads::default(),
             discovery: Discovery::default(),
-            ingest: Ingest::new(),
+            ingest: Ingest::default(),
             unpacked_bytes_max: UNPACKED_BYTES_MAX,
             skipped: BTreeMap::new(),
             failed: None,
