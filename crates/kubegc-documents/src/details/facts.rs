@@ -73,6 +73,7 @@ macro_rules! facts {
                 }
 
                 fn write(&self) -> Object {
+                    use crate::details::facts::{put, put_part, written};
                     let mut object = Object::new();
                     $(
                         let mut part = Object::new();
@@ -94,20 +95,22 @@ macro_rules! all {
     }};
 }
 
-/// Declares a part of facts that is a map: its fields by their names in the API. Empty ones are not written.
+/// Declares a part of facts that is a map: its fields by their names in the API, each with its [`Codec`].
 macro_rules! map_of_facts {
-    ($($name:ident { $($fact:ident: $field:literal,)* })*) => {
+    ($($name:ident { $($fact:ident: $field:expr => $codec:expr,)* })*) => {
         $(
             impl Fact for $name {
                 const TYPE: JsonType = JsonType::Map;
 
                 fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+                    use crate::details::facts::Codec;
                     reading.map(at)?;
-                    all!(Self { $($fact: Fact::read(reading, at.field($field)),)* })
+                    all!(Self { $($fact: Codec::read(&$codec, reading, at.field($field)),)* })
                 }
 
                 fn write(&self) -> Value {
-                    object([$(($field, unless_empty(self.$fact.write())),)*]).into()
+                    use crate::details::facts::{Codec, object};
+                    object([$(($field, Codec::write(&$codec, &self.$fact)),)*]).into()
                 }
             }
         )*
@@ -269,8 +272,8 @@ impl Codec<bool> for Present {
     }
 }
 
-/// Whether there is a text, with any content.
-pub(super) struct Set;
+/// Whether there is a text, with any content. It is written as this one.
+pub(super) struct Set(pub(super) &'static str);
 
 impl Codec<bool> for Set {
     fn read(&self, reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<bool, Unreadable> {
@@ -278,7 +281,7 @@ impl Codec<bool> for Set {
     }
 
     fn write(&self, value: &bool) -> Value {
-        value.then_some("").into()
+        value.then_some(self.0).into()
     }
 }
 

@@ -10,7 +10,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    facts::{By, Codec, Fact, Facts, Object, Plain, object, put, put_part, unless_empty, written},
+    facts::{By, Codec, Fact, Facts, Filled, Object, Plain},
     reading::{At, Origin, Reading, Unreadable},
 };
 
@@ -44,10 +44,10 @@ facts! {
 
 map_of_facts! {
     Taint {
-        key: "key",
-        effect: "effect",
-        value: "value",
-        time_added: "timeAdded",
+        key: "key" => Filled,
+        effect: "effect" => Filled,
+        value: "value" => Filled,
+        time_added: "timeAdded" => Filled,
     }
 }
 

@@ -25,11 +25,11 @@ const KEPT_CONDITIONS: &[&str] = &["DisruptionTarget"];
 
 map_of_facts! {
     Toleration {
-        key: "key",
-        operator: "operator",
-        value: "value",
-        effect: "effect",
-        toleration_seconds: "tolerationSeconds",
+        key: "key" => Filled,
+        operator: "operator" => Filled,
+        value: "value" => Filled,
+        effect: "effect" => Filled,
+        toleration_seconds: "tolerationSeconds" => Filled,
     }
 }
 

@@ -10,7 +10,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Each, Fact, Facts, In, Object, Plain, object, put, put_part, written},
+    facts::{Each, Fact, Facts, In, Object, Plain, object, written},
     node::Conditions,
     reading::{At, Origin, Reading, Unreadable},
 };

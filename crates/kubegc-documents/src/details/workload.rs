@@ -9,7 +9,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set, put, put_part, written},
+    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set},
     node::Conditions,
     reading::{At, Reading, Unreadable},
 };
@@ -42,7 +42,7 @@ facts! {
             counts: "" => Plain,
         }
         metadata {
-            has_tracking_annotation: "annotations" => In(ANNOTATION_JOB_TRACKING, Set),
+            has_tracking_annotation: "annotations" => In(ANNOTATION_JOB_TRACKING, Set("")),
         }
     }
     CronJob {
