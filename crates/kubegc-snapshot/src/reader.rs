@@ -485,17 +485,11 @@ impl Reader {
             list: None,
             is_member: stream.is_member,
         };
-        let (settings, ingest) = (self.settings, &mut self.ingest);
-        let read = match self.progress.clone() {
-            Some(progress) => {
-                let input = Counted {
-                    input: stream.input,
-                    progress,
-                };
-                document::read(input, &mut source, settings, ingest)
-            }
-            None => document::read(stream.input, &mut source, settings, ingest),
+        let input = Counted {
+            input: stream.input,
+            progress: self.progress.clone(),
         };
+        let read = document::read(input, &mut source, self.settings, &mut self.ingest);
         // The pending items of a document that failed have no kind.
         self.ingest.settle_pending(source.hint, &source);
         read.or_else(|error| match error {
@@ -519,21 +513,12 @@ impl Reader {
 
     /// Reads the resources that a support bundle lists.
     fn resources(&mut self, stream: Stream<'_>) -> Result<(), SnapshotError> {
-        let limit_bytes = self.settings.object_bytes_max;
         let place = Place::new(stream.name);
-        let mut text = Vec::new();
-        let read = match stream.input.take(limit_bytes as u64 + 1).read_to_end(&mut text) {
-            Err(error) => Err(SnapshotError::io(&place.file, error)),
-            Ok(bytes) if bytes > limit_bytes => Err(SnapshotError::TooLarge {
-                place,
-                line: 1,
-                limit_bytes,
-            }),
-            Ok(_) => self
-                .discovery
-                .add_lists(&text)
-                .map_err(|problem| SnapshotError::not_an_object(place, problem)),
-        };
+        let read = unpack::read_all(stream.input, &place, self.settings.object_bytes_max);
+        let read = read.and_then(|text| {
+            let added = self.discovery.add_lists(&text);
+            added.map_err(|problem| SnapshotError::not_an_object(place, problem))
+        });
         read.or_else(|error| self.settle_failure(error))
     }
 

@@ -2,12 +2,16 @@
 
 use std::{io::Read, path::Path, sync::Arc};
 
-use kubegc_core::Timestamp;
+use kubegc_core::{
+    Timestamp,
+    node_facts::{Container, Image, Sandbox},
+};
 use serde_json::Value;
 
 use super::{
     NodeDocument, NodeSnapshot, config, crictl,
     document::{self, Document},
+    fields::Entry,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts},
     records, settle, stats,
@@ -369,19 +373,20 @@ impl NodeReader {
         let (parts, notes) = (&mut self.parts, &mut self.notes);
         match kind {
             NodeDocument::Containers => {
-                let result = crictl::listing(value, "containers", place, lenient, notes, |entry| {
-                    crictl::container(entry, now)
-                });
+                let key = |one: &Container| (Arc::clone(&one.id), Arc::default());
+                let read = |entry: &mut Entry<'_, '_>| crictl::container(entry, now);
+                let result = crictl::listing(value, "containers", place, lenient, notes, key, read);
                 parts.containers.take(result, place, what, notes);
             }
             NodeDocument::Sandboxes => {
-                let result = crictl::listing(value, "items", place, lenient, notes, |entry| {
-                    crictl::sandbox(entry, now)
-                });
+                let key = |one: &Sandbox| (Arc::clone(&one.id), Arc::default());
+                let read = |entry: &mut Entry<'_, '_>| crictl::sandbox(entry, now);
+                let result = crictl::listing(value, "items", place, lenient, notes, key, read);
                 parts.sandboxes.take(result, place, what, notes);
             }
             NodeDocument::Images => {
-                let result = crictl::listing(value, "images", place, lenient, notes, crictl::image);
+                let key = |one: &Image| (Arc::clone(&one.id), Arc::clone(&one.runtime_handler));
+                let result = crictl::listing(value, "images", place, lenient, notes, key, crictl::image);
                 parts.images.take(result, place, what, notes);
             }
             NodeDocument::ImageFileSystem => {

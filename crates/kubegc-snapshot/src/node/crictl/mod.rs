@@ -38,21 +38,17 @@ pub(crate) enum Outcome<T> {
     Lost,
 }
 
-/// The unique key of an entry of a listing.
-pub(crate) trait Listed: PartialEq {
-    fn key(&self) -> (Arc<str>, Arc<str>);
-}
-
-/// Reads a listing; the reason if it is unknown.
+/// Reads a listing; the reason if it is unknown. `key` is unique in it.
 ///
 /// # Complexity
 /// O(n log n) for n entries.
-pub(crate) fn listing<T: Listed>(
+pub(crate) fn listing<T: PartialEq>(
     value: &Value,
     name: &'static str,
     place: &Place,
     lenient: bool,
     notes: &mut Notes,
+    key: fn(&T) -> (Arc<str>, Arc<str>),
     read: impl Fn(&mut Entry<'_, '_>) -> Outcome<T>,
 ) -> Result<Vec<Arc<T>>, String> {
     let no_fields = Map::new();
@@ -93,9 +89,9 @@ pub(crate) fn listing<T: Listed>(
             entry.note(NodeProblem::Held, &[], detail);
         }
         let Some(read) = read else { continue };
-        match positions.get(&read.key()) {
+        match positions.get(&key(&read)) {
             None => {
-                positions.insert(read.key(), entries.len());
+                positions.insert(key(&read), entries.len());
                 entries.push(Arc::new(read));
             }
             Some(&at) if *entries[at] == read => {
