@@ -295,21 +295,13 @@ impl Reader {
     /// # Complexity
     /// O(n log n) for n objects.
     pub fn finish(self) -> Result<Snapshot, SnapshotError> {
-        match self.failed {
-            Some(place) => Err(SnapshotError::ReadFailed { place }),
-            None => {
-                let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
-                let version = detected.map_or(self.version, |detected| detected.version);
-                let namespace = self.default_namespace.as_deref();
-                settle::settle(
-                    self.ingest,
-                    version,
-                    &self.discovery,
-                    &self.declarations,
-                    namespace,
-                )
-            }
+        if let Some(place) = self.failed {
+            return Err(SnapshotError::ReadFailed { place });
         }
+        let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
+        let version = detected.map_or(self.version, |detected| detected.version);
+        let (declarations, namespace) = (&self.declarations, self.default_namespace.as_deref());
+        settle::settle(self.ingest, version, &self.discovery, declarations, namespace)
     }
 
     /// As [`finish`](Self::finish), for a caller to whom a snapshot without objects is useless: an answer
