@@ -4,7 +4,7 @@
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
-use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
+use std::{collections::BTreeMap, hash::BuildHasher, ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -60,6 +60,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// The positions of its owners in the store.
+    pub fn owners(&self) -> Range<usize> {
+        let start = self.owners_start as usize;
+        start..start + self.owners_count as usize
+    }
+
     /// The time at which a pod became ready.
     pub fn ready_at(&self) -> Option<Timestamp> {
         (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
@@ -170,8 +176,7 @@ impl Store {
     }
 
     pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
-        let start = record.owners_start as usize;
-        &self.owners[start..start + record.owners_count as usize]
+        &self.owners[record.owners()]
     }
 
     /// The metadata of a record, built from the stored parts.

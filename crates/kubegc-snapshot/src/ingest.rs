@@ -80,8 +80,7 @@ enum Contents {
     /// These details, by number, and with these flaws, if the item is of the assumed kind; otherwise they are
     /// unknown.
     Read {
-        api_version: Arc<str>,
-        kind: Arc<str>,
+        of: TypeName,
         details: Kept,
         flaws: Vec<DetailFlaw>,
     },
@@ -407,16 +406,11 @@ impl Ingest {
     /// Keeps the content of an item until its kind is known.
     fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
         match list {
-            Some((api_version, kind)) => {
+            Some(of) => {
                 let mut flaws = Vec::new();
-                let of = Kind::of(api_version, kind);
-                let details = self.details(of, &item.body, origin, &mut flaws);
-                Contents::Read {
-                    api_version: Arc::clone(api_version),
-                    kind: Arc::clone(kind),
-                    details,
-                    flaws,
-                }
+                let details = self.details(Kind::of(&of.0, &of.1), &item.body, origin, &mut flaws);
+                let of = of.clone();
+                Contents::Read { of, details, flaws }
             }
             // Texts and numbers can always be written.
             None => Contents::Unread(serde_json::to_string(&item.body).unwrap_or_default().into()),
@@ -434,12 +428,11 @@ impl Ingest {
         let (api_version, kind) = self.store.type_texts(type_id);
         match contents {
             Contents::Read {
-                api_version: assumed_version,
-                kind: assumed_kind,
+                of,
                 details,
                 flaws: found,
             } => {
-                let is_it = (&assumed_version, &assumed_kind) == (api_version, kind);
+                let is_it = (&of.0, &of.1) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
                 if is_it { details } else { (0, NO_TIME) }
             }

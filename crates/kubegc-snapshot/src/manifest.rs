@@ -88,11 +88,6 @@ fn named_by<'s>(store: &'s Store, dependent: &Record, owner: usize) -> [Name<'s>
     [name(text(dependent.namespace)), name("")]
 }
 
-fn owners_of(record: &Record) -> std::ops::Range<usize> {
-    let start = record.owners_start as usize;
-    start..start + record.owners_count as usize
-}
-
 /// The uid to assume for each manifest, by its position in the store: the one by which references name it,
 /// otherwise one of its own. `None` if references disagree.
 fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
@@ -104,7 +99,7 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let taken: BTreeSet<&Uid> = stored.map(|record| &record.uid).collect();
     let mut uids: BTreeMap<usize, Option<Uid>> = BTreeMap::new();
     for dependent in &store.records {
-        for owner in owners_of(dependent) {
+        for owner in dependent.owners() {
             let uid = &store.owners[owner].uid;
             let names = named_by(store, dependent, owner);
             let Some(&named) = names.iter().find_map(|name| by_name.get(name)) else {
@@ -185,7 +180,9 @@ fn fill_references(ingest: &mut Ingest) {
         .enumerate()
         .filter(|(_, record)| !record.meta_flawed);
     for (at, record) in read {
-        let empty = owners_of(record).filter(|&owner| store.owners[owner].uid.is_empty());
+        let empty = record
+            .owners()
+            .filter(|&owner| store.owners[owner].uid.is_empty());
         wanted.extend(empty.map(|owner| (at, owner)));
     }
     if wanted.is_empty() {
