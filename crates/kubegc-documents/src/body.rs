@@ -30,7 +30,6 @@ impl Default for Body<'_> {
 }
 
 impl<'a> Body<'a> {
-    /// The fields, as a map.
     pub const fn fields(&self) -> &Raw<'a> {
         &self.0
     }
@@ -45,7 +44,6 @@ impl<'a> Body<'a> {
         }
     }
 
-    /// The version of a node's kubelet.
     pub fn kubelet_version(&self) -> Option<&str> {
         let info = self.at("status").get("nodeInfo");
         info.get("kubeletVersion").as_str()
@@ -83,9 +81,7 @@ pub(crate) enum Kept {
     All,
     /// Of a map the annotations in [`ANNOTATIONS`].
     Annotations,
-    /// The data of a Secret or a ConfigMap.
     Data,
-    /// A pod template.
     Template,
 }
 
@@ -264,7 +260,6 @@ pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision"
 /// Set on Endpoints that serve as a lock.
 pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
 
-/// The annotations that are kept.
 const ANNOTATIONS: [&str; 11] = [
     ANNOTATION_PROVISIONED_BY,
     ANNOTATION_BOUND_BY_CONTROLLER,

@@ -21,7 +21,6 @@ fn decode(digits: impl Iterator<Item = u8>) -> Option<Vec<u8>> {
     BASE64.decode(digits.collect::<Vec<u8>>()).ok()
 }
 
-/// Encodes bytes with padding, in one line.
 pub(crate) fn to_base64(bytes: &[u8]) -> String {
     BASE64.encode(bytes)
 }
@@ -34,7 +33,9 @@ pub(crate) fn to_base64(bytes: &[u8]) -> String {
 /// # Complexity
 /// Linear in the text.
 pub(crate) fn first_pem_block(text: &[u8]) -> Option<Vec<u8>> {
-    let mut ends = Ends { text, next: None };
+    // The starts of the end lines.
+    let is_end = |&at: &usize| text[at - 1] == b'\n' && text[at..].starts_with(END);
+    let ends: Vec<usize> = (1..text.len()).filter(is_end).collect();
     let mut at = 0;
     // Each iteration continues behind another begin line, at the start of a line.
     loop {
@@ -60,7 +61,7 @@ pub(crate) fn first_pem_block(text: &[u8]) -> Option<Vec<u8>> {
         let end = if !has_headers && text[at..].starts_with(END) {
             Some(at)
         } else {
-            ends.after(at)
+            ends.get(ends.partition_point(|&end| end <= at)).copied()
         };
         let Some(end) = end else { continue };
         if line_at(text, end + END.len()).0.strip_suffix(b"-----") != Some(label) {
@@ -100,44 +101,12 @@ fn line_at(text: &[u8], at: usize) -> (&[u8], usize) {
     (&line[..trimmed], next)
 }
 
-/// The end lines of a text; each label is searched once.
-struct Ends<'t> {
-    text: &'t [u8],
-    /// The next one, from some place on.
-    next: Option<(usize, Option<usize>)>,
-}
-
-impl Ends<'_> {
-    /// The start of the next end line behind the line break at or after `at`.
-    fn after(&mut self, at: usize) -> Option<usize> {
-        if let Some((from, next)) = self.next
-            && from <= at
-            && next.is_none_or(|next| next > at)
-        {
-            return next;
-        }
-        let is_end = |window: &[u8]| window[0] == b'\n' && window[1..] == *END;
-        let found = self.text[at..].windows(END.len() + 1).position(is_end);
-        let next = found.map(|found| at + found + 1);
-        self.next = Some((at, next));
-        next
-    }
-}
-
 /// A PEM text of one block.
 pub(crate) fn to_pem(label: &str, bytes: &[u8]) -> String {
-    let mut text = format!("-----BEGIN {label}-----\n");
-    let base64 = to_base64(bytes);
-    for (at, digit) in base64.chars().enumerate() {
-        text.push(digit);
-        if at % 64 == 63 || at + 1 == base64.len() {
-            text.push('\n');
-        }
-    }
-    text.push_str("-----END ");
-    text.push_str(label);
-    text.push_str("-----\n");
-    text
+    // 64 digits a line.
+    let lines = bytes.chunks(48).map(|bytes| to_base64(bytes) + "\n");
+    let lines: String = lines.collect();
+    format!("-----BEGIN {label}-----\n{lines}-----END {label}-----\n")
 }
 
 #[cfg(test)]

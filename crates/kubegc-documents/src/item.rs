@@ -41,7 +41,6 @@ impl Item<'_> {
         self.api_version.as_str()
     }
 
-    /// The name, if known.
     pub fn name(&self) -> Option<ObjectName> {
         let meta = self.meta.get()?;
         let name = ObjectName {
@@ -100,17 +99,14 @@ impl Item<'_> {
         wrong
     }
 
-    /// Whether the object has neither apiVersion, kind nor metadata.
     pub fn is_without_identity(&self) -> bool {
         self.meta.is_absent() && self.kind.is_absent() && self.api_version.is_absent()
     }
 
-    /// Whether the object has the kind of a list.
     pub fn is_list_kind(&self) -> bool {
         self.has_items && self.kind_str().ends_with("List")
     }
 
-    /// Whether the object has an apiVersion and a kind.
     pub fn is_of_the_api(&self) -> bool {
         !self.kind_str().is_empty() && !self.api_version_str().is_empty()
     }

@@ -9,7 +9,6 @@
 //! - **No I/O**, and no archives, YAML or streams.
 
 #![expect(
-    clippy::new_without_default,
     clippy::len_without_is_empty,
     reason = "the hidden modules are parts of kubegc-snapshot, and of the same release"
 )]

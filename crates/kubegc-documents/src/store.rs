@@ -4,14 +4,14 @@
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
-use std::{collections::BTreeMap, hash::BuildHasher, sync::Arc};
+use std::{collections::BTreeMap, hash::BuildHasher, ops::Range, sync::Arc};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid};
+use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid, identity::split_api_version};
 
 use crate::{
-    Details,
+    Details, ObjectName,
     texts::{Sequences, TextId, Texts},
 };
 
@@ -60,6 +60,12 @@ pub struct Record {
 }
 
 impl Record {
+    /// The positions of its owners in the store.
+    pub fn owners(&self) -> Range<usize> {
+        let start = self.owners_start as usize;
+        start..start + self.owners_count as usize
+    }
+
     /// The time at which a pod became ready.
     pub fn ready_at(&self) -> Option<Timestamp> {
         (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
@@ -106,15 +112,15 @@ pub struct Store {
     pub labels_scratch: Vec<(TextId, TextId)>,
 }
 
-impl Store {
-    pub fn new() -> Self {
+impl Default for Store {
+    fn default() -> Self {
         Self {
             texts: Texts::default(),
             records: Vec::new(),
             types: Vec::new(),
             type_numbers: BTreeMap::new(),
-            label_sets: Sequences::new(),
-            finalizer_lists: Sequences::new(),
+            label_sets: Sequences::default(),
+            finalizer_lists: Sequences::default(),
             owners: Vec::new(),
             extras: vec![Extra::default()],
             details: Vec::new(),
@@ -123,8 +129,9 @@ impl Store {
             labels_scratch: Vec::new(),
         }
     }
+}
 
-    /// The number of a kind and version.
+impl Store {
     pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
         self.type_number(key)
@@ -139,15 +146,37 @@ impl Store {
         id
     }
 
-    /// apiVersion and kind of a type.
     pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
         let (api_version, kind) = self.types[id as usize];
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
+    /// Group and kind of a type.
+    pub fn group_kind(&self, id: TypeId) -> (&str, &str) {
+        let (api_version, kind) = self.type_texts(id);
+        (split_api_version(api_version).0, kind)
+    }
+
+    /// The name of an object of a type, which may be pending.
+    pub fn object_name(
+        &self,
+        id: TypeId,
+        namespace: impl Into<Arc<str>>,
+        name: impl Into<Arc<str>>,
+    ) -> ObjectName {
+        let text = |id: TextId| Arc::clone(self.texts.text(id));
+        let of = self.types.get(id as usize);
+        let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
+        ObjectName {
+            api_version,
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
     pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
-        let start = record.owners_start as usize;
-        &self.owners[start..start + record.owners_count as usize]
+        &self.owners[record.owners()]
     }
 
     /// The metadata of a record, built from the stored parts.
@@ -298,7 +327,7 @@ impl Store {
     pub fn forget_objects(&mut self, shared_max: usize) {
         let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
         if shared > shared_max {
-            *self = Self::new();
+            *self = Self::default();
         }
         self.records.clear();
         self.owners.clear();

@@ -8,7 +8,6 @@ use hashbrown::HashTable;
 /// Number of a text in its [`Texts`].
 pub type TextId = u32;
 
-/// Texts by number.
 #[derive(Debug, Default)]
 pub struct Texts {
     texts: Vec<Arc<str>>,
@@ -72,15 +71,17 @@ pub struct Sequences<T> {
     numbers: HashTable<u32>,
 }
 
-impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
-    pub fn new() -> Self {
+impl<T> Default for Sequences<T> {
+    fn default() -> Self {
         Self {
             items: Vec::new(),
             ends: vec![0],
             numbers: HashTable::new(),
         }
     }
+}
 
+impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
     /// The number of a sequence; 0 for the empty one.
     pub fn number(&mut self, sequence: &[T]) -> u32 {
         if sequence.is_empty() {
@@ -113,7 +114,6 @@ impl<T: Copy + Eq + std::hash::Hash> Sequences<T> {
         numbers.collect()
     }
 
-    /// The sequence with this number.
     pub fn sequence(&self, id: u32) -> &[T] {
         slice(&self.items, &self.ends, id)
     }

@@ -143,11 +143,6 @@ kxSZyTPgzPbZUI5rIFr4LfII
     #[test]
     fn bad_data_is_refused_as_upstream_refuses_it() {
         let short = der(SHORT);
-        let changed = |at: usize, byte: u8| {
-            let mut bytes = short.clone();
-            bytes[at] = byte;
-            pem(&bytes)
-        };
         for (bytes, expected) in [
             (b"".to_vec(), NOT_PEM),
             (b"no certificate".to_vec(), NOT_PEM),
@@ -156,45 +151,8 @@ kxSZyTPgzPbZUI5rIFr4LfII
             (pem(b"?"), NOT_PARSED),
             (pem(&short[..100]), NOT_PARSED),
             (pem(&[&short[..], b"?"].concat()), NOT_PARSED),
-            // Frame, content, serial number, algorithm, issuer, validity, kind of date, its digits, its
-            // month.
-            (changed(0, 0x31), NOT_PARSED),
-            (changed(4, 0x31), NOT_PARSED),
-            (changed(7, 0x03), NOT_PARSED),
-            (changed(29, 0x31), NOT_PARSED),
-            (changed(36, 0x31), NOT_PARSED),
-            (changed(85, 0x31), NOT_PARSED),
-            (changed(87, 0x16), NOT_PARSED),
-            (changed(89, b'x'), NOT_PARSED),
-            (changed(93, b'9'), NOT_PARSED),
         ] {
             assert_eq!(message(&bytes), expected);
-        }
-        assert_eq!(
-            (short[29], short[36], short[85], short[87]),
-            (0x30, 0x30, 0x30, 0x17)
-        );
-    }
-
-    #[test]
-    fn dates_are_utc_or_generalized_time() {
-        let written = valid_until(Timestamp::from_nanos(0));
-        let at = written
-            .windows(2)
-            .rposition(|bytes| bytes == b"\x18\x0f")
-            .expect("a date");
-        for (digits, expected) in [
-            ("19700101000000Z", Some("1970-01-01T00:00:00Z")),
-            ("20600229000000Z", Some("2060-02-29T00:00:00Z")),
-            ("20600230000000Z", None),
-            ("20600229240000Z", None),
-            ("2060022900000.Z", None),
-            ("206002290000-01", None),
-        ] {
-            let mut bytes = written.clone();
-            bytes[at + 2..at + 17].copy_from_slice(digits.as_bytes());
-            let expected = expected.map_or(Certificate::Malformed(NOT_PARSED.into()), until);
-            assert_eq!(read(&pem(&bytes)), expected, "{digits}");
         }
     }
 

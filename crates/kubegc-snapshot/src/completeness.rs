@@ -31,7 +31,6 @@ pub enum Coverage {
 }
 
 impl Coverage {
-    /// Whether a missing object certainly does not exist.
     pub const fn is_complete(&self) -> bool {
         matches!(self, Self::Complete(_))
     }
@@ -104,7 +103,6 @@ pub struct GroupKind {
 }
 
 impl GroupKind {
-    /// Builds the pair.
     pub fn new(group: &str, kind: &str) -> Self {
         Self {
             group: group.into(),
@@ -158,8 +156,7 @@ impl Entry {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completeness {
     pub(crate) kinds: BTreeMap<GroupKind, Entry>,
-    pub(crate) revoked: BTreeMap<GroupKind, Why>,
-    pub(crate) all_revoked: Option<Why>,
+    pub(crate) revoked: Revocations,
 }
 
 impl Completeness {
@@ -189,7 +186,7 @@ impl Completeness {
         let Some(entry) = self.kinds.get(&key) else {
             return Coverage::Incomplete(Why::Unresolvable);
         };
-        match self.revoked.get(&key).or(self.all_revoked.as_ref()) {
+        match self.revoked.kinds.get(&key).or(self.revoked.all.as_ref()) {
             Some(why) => Coverage::Incomplete(why.clone()),
             None => proof(entry).map_or_else(|| entry.incomplete(), Coverage::Complete),
         }
@@ -201,17 +198,22 @@ impl Completeness {
     }
 }
 
-/// The reasons that revoke declarations, by kind.
-#[derive(Debug, Default)]
+/// The reasons that revoke declarations, by kind. Counts are added; of different reasons the first in the order
+/// of [`Why`] is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revocations {
     pub(crate) kinds: BTreeMap<GroupKind, Why>,
     pub(crate) all: Option<Why>,
 }
 
 impl Revocations {
-    /// Revokes a kind. Counts are added; of different reasons the first in the order of [`Why`] is kept.
-    pub(crate) fn kind(&mut self, group: &str, kind: &str, why: Why) {
-        self.merge(GroupKind::new(group, kind), why);
+    pub(crate) fn kind(&mut self, kind: GroupKind, why: Why) {
+        match self.kinds.get_mut(&kind) {
+            Some(known) => merge(known, why),
+            None => {
+                self.kinds.insert(kind, why);
+            }
+        }
     }
 
     pub(crate) fn all(&mut self, why: Why) {
@@ -222,21 +224,11 @@ impl Revocations {
     }
 
     pub(crate) fn append(&mut self, other: Self) {
-        for (kind, why) in other.kinds {
-            self.merge(kind, why);
-        }
-        if let Some(why) = other.all {
-            self.all(why);
-        }
-    }
-
-    fn merge(&mut self, kind: GroupKind, why: Why) {
-        match self.kinds.get_mut(&kind) {
-            Some(known) => merge(known, why),
-            None => {
-                self.kinds.insert(kind, why);
-            }
-        }
+        other
+            .kinds
+            .into_iter()
+            .for_each(|(kind, why)| self.kind(kind, why));
+        other.all.into_iter().for_each(|why| self.all(why));
     }
 }
 

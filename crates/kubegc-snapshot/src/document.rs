@@ -2,7 +2,7 @@
 
 mod objects;
 
-use std::{io::Read, str};
+use std::{io::Read, mem, str};
 
 use kubegc_core::json::{DUPLICATE, duplicate_fields};
 use serde::Deserialize;
@@ -199,7 +199,9 @@ impl Reading<'_> {
                     };
                     let length = match read {
                         Some(length) => length,
-                        None => json::item_end(window).map_err(|error| self.split_error(error, window))?,
+                        None => {
+                            json::value_end(window, 0).map_err(|error| self.split_error(error, window))?
+                        }
                     };
                     if let Some((api_version, kind)) = shape.internal {
                         let type_id = self.ingest.store.type_id(api_version, kind);
@@ -308,10 +310,13 @@ impl Reading<'_> {
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<(), SnapshotError>,
     ) -> Result<(), SnapshotError> {
-        let (outer, in_array, aside) = (self.source.clone(), self.in_array, self.ingest.suspend());
+        let (outer, in_array) = (self.source.clone(), self.in_array);
+        let pending = mem::take(&mut self.ingest.pending);
         let read = read(self);
         (*self.source, self.in_array) = (outer, in_array);
-        self.ingest.resume(aside);
+        // Items of a list that failed wait with the others: the end of the text reports them.
+        let failed = mem::replace(&mut self.ingest.pending, pending);
+        self.ingest.pending.extend(failed);
         read
     }
 

@@ -68,16 +68,10 @@ pub type Cause = Box<dyn error::Error + Send + Sync>;
 pub enum SnapshotError {
     /// The operating system does not give the file or directory.
     #[error("{path}: cannot be read")]
-    Io {
-        /// Path of the file or directory.
-        path: Arc<str>,
-        /// The error of the system.
-        source: io::Error,
-    },
+    Io { path: Arc<str>, source: io::Error },
     /// The input is of a kind that is not read.
     #[error("{file}: looks like {looks_like}, which is not read; {advice}")]
     Refused {
-        /// Path of the file or directory.
         file: Arc<str>,
         /// The likely format.
         looks_like: &'static str,
@@ -86,7 +80,6 @@ pub enum SnapshotError {
     /// The text is not JSON or YAML.
     #[error("{place}: line {line}, column {column}: not valid {format}{}", named(object.as_deref()))]
     Syntax {
-        /// The document or item.
         place: Place,
         /// The object as far as its name could still be read.
         object: Option<Box<str>>,
@@ -94,9 +87,7 @@ pub enum SnapshotError {
         line: u64,
         /// Column in the line, from 1, in bytes for JSON and in characters for YAML.
         column: u64,
-        /// `JSON` or `YAML`.
         format: &'static str,
-        /// The error of the parser.
         source: Cause,
     },
     /// The input ends before the document does.
@@ -110,7 +101,6 @@ pub enum SnapshotError {
     /// One document or item does not fit into the limit.
     #[error("{place}: line {line}: larger than the limit of {limit_bytes} bytes for one object")]
     TooLarge {
-        /// The document or item.
         place: Place,
         /// Line in the file where it begins, from 1.
         line: u64,
@@ -119,17 +109,14 @@ pub enum SnapshotError {
     /// The text is not UTF-8, or holds a NUL byte.
     #[error("{place}: line {line}: not text: {problem}")]
     NotText {
-        /// The document or item.
         place: Place,
         /// Line in the file, from 1.
         line: u64,
-        /// The invalid bytes.
         problem: &'static str,
     },
     /// The document is JSON or YAML and still no object or list of the Kubernetes API.
     #[error("{place}: not an API object: {problem}")]
     NotAnObject {
-        /// The document or item.
         place: Place,
         /// The missing or different part.
         problem: String,
@@ -151,20 +138,14 @@ pub enum SnapshotError {
     /// A bound of the reader itself was reached.
     #[error("{file}: more than {limit} {what}")]
     TooMany {
-        /// Path of the file or directory.
         file: Arc<str>,
-        /// The bound.
         limit: usize,
         /// The quantity that exceeds its limit.
         what: &'static str,
     },
     /// A declaration of completeness names no kind.
     #[error("cannot declare {declaration:?} complete: {problem}")]
-    Declaration {
-        /// The declaration as it was given.
-        declaration: Box<str>,
-        problem: String,
-    },
+    Declaration { declaration: Box<str>, problem: String },
     /// A listing of the served resources cannot be read.
     #[error("api-resources, line {line}: {problem}")]
     ApiResources {

@@ -147,15 +147,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// One oddity of the input.
+/// One oddity of the input: of a dump, or as [`NodeFinding`](crate::NodeFinding) of the documents of a node.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Finding {
-    pub problem: Problem,
-    /// The position; `None` if the finding concerns the snapshot as a whole.
+pub struct Finding<P = Problem, O = ObjectName> {
+    pub problem: P,
+    /// The position; `None` if the finding concerns the snapshot or the node as a whole.
     pub place: Option<Place>,
     /// The object concerned, as far as it could be read.
-    pub object: Option<ObjectName>,
+    pub object: Option<O>,
     /// Path of the field concerned, such as `metadata.ownerReferences[1].uid`; empty if it is none in
     /// particular.
     pub field: Box<str>,
@@ -163,9 +163,9 @@ pub struct Finding {
     pub detail: Box<str>,
 }
 
-impl Finding {
+impl<P, O> Finding<P, O> {
     /// A finding about no object and no field.
-    pub(crate) fn new(problem: Problem, place: Option<Place>, detail: &str) -> Self {
+    pub(crate) fn new(problem: P, place: Option<Place>, detail: &str) -> Self {
         Self {
             problem,
             place,
@@ -176,7 +176,7 @@ impl Finding {
     }
 
     /// A finding about a field of this object.
-    pub(crate) fn of_object(self, object: ObjectName, field: &str) -> Self {
+    pub(crate) fn of_object(self, object: O, field: &str) -> Self {
         Self {
             object: Some(object),
             field: field.into(),
@@ -185,7 +185,7 @@ impl Finding {
     }
 }
 
-impl fmt::Display for Finding {
+impl<P: fmt::Display, O: fmt::Display> fmt::Display for Finding<P, O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.problem)?;
         if let Some(place) = &self.place {
@@ -208,12 +208,12 @@ pub const FINDINGS_LISTED_MAX: u64 = 1_000;
 
 /// Findings as they come in: the first of each problem listed, all counted.
 #[derive(Clone, Debug)]
-pub(crate) struct Collected<P, F> {
-    listed: Vec<F>,
+pub(crate) struct Findings<P = Problem, O = ObjectName> {
+    listed: Vec<Finding<P, O>>,
     counts: BTreeMap<P, u64>,
 }
 
-impl<P, F> Default for Collected<P, F> {
+impl<P, O> Default for Findings<P, O> {
     fn default() -> Self {
         Self {
             listed: Vec::new(),
@@ -222,9 +222,9 @@ impl<P, F> Default for Collected<P, F> {
     }
 }
 
-impl<P: Ord, F: Ord> Collected<P, F> {
+impl<P: Ord, O: Ord> Findings<P, O> {
     /// Adds one finding; `finding` is built only if it is listed.
-    pub(crate) fn add(&mut self, problem: P, finding: impl FnOnce() -> F) {
+    pub(crate) fn add(&mut self, problem: P, finding: impl FnOnce() -> Finding<P, O>) {
         let count = self.counts.entry(problem).or_insert(0);
         *count += 1;
         if *count <= FINDINGS_LISTED_MAX {
@@ -233,13 +233,11 @@ impl<P: Ord, F: Ord> Collected<P, F> {
     }
 
     /// The listed findings in a fixed order, and the counts.
-    pub(crate) fn settle(mut self) -> (Vec<F>, BTreeMap<P, u64>) {
+    pub(crate) fn settle(mut self) -> (Vec<Finding<P, O>>, BTreeMap<P, u64>) {
         self.listed.sort();
         (self.listed, self.counts)
     }
 }
-
-pub(crate) type Findings = Collected<Problem, Finding>;
 
 impl Findings {
     /// Adds a finding about all objects of a kind.

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Timestamp, identity::split_api_version};
+use kubegc_core::Timestamp;
 
 use crate::{
-    DetectedVersion, Finding, ObjectName, Place, Problem, SnapshotError, VersionSource,
+    DetectedVersion, Finding, GroupKind, Place, Problem, SnapshotError, VersionSource,
     body::Body,
     completeness::{Revocations, Why},
     details::{self, DetailFlaw, Kind, Origin},
@@ -54,12 +54,11 @@ impl Source {
     }
 }
 
-/// apiVersion and kind.
 pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 /// An item without a kind, until the kind of its list is known.
 #[derive(Debug)]
-struct Pending {
+pub(crate) struct Pending {
     /// Its record; `None` if its identity could not be read.
     record: Option<usize>,
     item: u32,
@@ -81,8 +80,7 @@ enum Contents {
     /// These details, by number, and with these flaws, if the item is of the assumed kind; otherwise they are
     /// unknown.
     Read {
-        api_version: Arc<str>,
-        kind: Arc<str>,
+        of: TypeName,
         details: Kept,
         flaws: Vec<DetailFlaw>,
     },
@@ -104,10 +102,6 @@ impl Pending {
     }
 }
 
-/// Items of an outer list, see [`Ingest::suspend`].
-#[derive(Debug)]
-pub(crate) struct Suspended(Vec<Pending>);
-
 /// One page of a typed list.
 #[derive(Debug)]
 pub(crate) struct Page {
@@ -120,7 +114,7 @@ pub(crate) struct Page {
 }
 
 /// The objects, findings and pages that were read.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Ingest {
     pub(crate) store: Store,
     pub(crate) findings: Findings,
@@ -130,22 +124,11 @@ pub(crate) struct Ingest {
     pub(crate) no_objects: Option<(u64, Finding)>,
     /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
-    pending: Vec<Pending>,
+    /// Items without a kind of the list that is being read.
+    pub(crate) pending: Vec<Pending>,
 }
 
 impl Ingest {
-    pub(crate) fn new() -> Self {
-        Self {
-            store: Store::new(),
-            findings: Findings::default(),
-            revocations: Revocations::default(),
-            pages: Vec::new(),
-            no_objects: None,
-            version: None,
-            pending: Vec::new(),
-        }
-    }
-
     /// Adds the objects, findings and pages of another ingest. Neither of the two is within a text.
     pub(crate) fn append(&mut self, other: Self) {
         let types = self.store.append(other.store);
@@ -317,8 +300,14 @@ impl Ingest {
             };
             let type_id = type_id.or_else(|| {
                 let (api_version, kind) = entry.inferred(&source.place.file)?;
-                self.assumed_kind(&api_version, &kind, &entry, &place);
-                Some(self.store.type_id(&api_version, &kind))
+                let type_id = self.store.type_id(&api_version, &kind);
+                let problem = Problem::AssumedKind;
+                self.findings.add(problem, || {
+                    let detail = format!("missing, taken as {kind} of {api_version}");
+                    let object = self.store.object_name(type_id, &*entry.namespace, &*entry.name);
+                    Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
+                });
+                Some(type_id)
             });
             let Some(type_id) = type_id else {
                 entry.flaws.retain(|(problem, ..)| *problem != Flaw::NoUid);
@@ -357,40 +346,10 @@ impl Ingest {
         }
     }
 
-    fn assumed_kind(&mut self, api_version: &Arc<str>, kind: &Arc<str>, entry: &Pending, place: &Place) {
-        let problem = Problem::AssumedKind;
-        self.findings.add(problem, || {
-            let object = ObjectName {
-                api_version: Arc::clone(api_version),
-                kind: Arc::clone(kind),
-                namespace: Arc::clone(&entry.namespace),
-                name: Arc::clone(&entry.name),
-            };
-            let detail = format!("missing, taken as {kind} of {api_version}");
-            Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
-        });
-    }
-
-    /// Whether items wait for the kind of their list.
-    pub(crate) fn has_pending(&self) -> bool {
-        !self.pending.is_empty()
-    }
-
-    /// Whether all of these have an inferred kind.
+    /// Whether all pending items have an inferred kind.
     pub(crate) fn all_are_inferred(&self, source: &Source) -> bool {
         let mut pending = self.pending.iter();
         pending.all(|entry| entry.inferred(&source.place.file).is_some())
-    }
-
-    /// Suspends the items of a list while a list inside it is read.
-    pub(crate) fn suspend(&mut self) -> Suspended {
-        Suspended(std::mem::take(&mut self.pending))
-    }
-
-    /// Resumes suspended items. Those of a list that failed wait with them: the end of the text reports them.
-    pub(crate) fn resume(&mut self, suspended: Suspended) {
-        let failed = std::mem::replace(&mut self.pending, suspended.0);
-        self.pending.extend(failed);
     }
 
     /// The number of records: a mark for [`discard_since`](Self::discard_since).
@@ -447,16 +406,11 @@ impl Ingest {
     /// Keeps the content of an item until its kind is known.
     fn contents(&mut self, item: &Item<'_>, list: Option<&TypeName>, origin: Origin) -> Contents {
         match list {
-            Some((api_version, kind)) => {
+            Some(of) => {
                 let mut flaws = Vec::new();
-                let of = Kind::of(api_version, kind);
-                let details = self.details(of, &item.body, origin, &mut flaws);
-                Contents::Read {
-                    api_version: Arc::clone(api_version),
-                    kind: Arc::clone(kind),
-                    details,
-                    flaws,
-                }
+                let details = self.details(Kind::of(&of.0, &of.1), &item.body, origin, &mut flaws);
+                let of = of.clone();
+                Contents::Read { of, details, flaws }
             }
             // Texts and numbers can always be written.
             None => Contents::Unread(serde_json::to_string(&item.body).unwrap_or_default().into()),
@@ -474,12 +428,11 @@ impl Ingest {
         let (api_version, kind) = self.store.type_texts(type_id);
         match contents {
             Contents::Read {
-                api_version: assumed_version,
-                kind: assumed_kind,
+                of,
                 details,
                 flaws: found,
             } => {
-                let is_it = (&assumed_version, &assumed_kind) == (api_version, kind);
+                let is_it = (&of.0, &of.1) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
                 if is_it { details } else { (0, NO_TIME) }
             }
@@ -501,38 +454,27 @@ impl Ingest {
         flaws: Vec<DetailFlaw>,
         place: &Place,
     ) {
-        let (api_version, kind): (Arc<str>, Arc<str>) = if type_id == TYPE_PENDING {
-            ("".into(), "".into())
-        } else {
-            let (api_version, kind) = self.store.type_texts(type_id);
-            (Arc::clone(api_version), Arc::clone(kind))
-        };
+        let object = self.store.object_name(type_id, namespace, name);
         for (flaw, field, detail) in flaws {
-            let why = match flaw {
-                Flaw::Unreadable => Some(Why::Unreadable(1)),
-                Flaw::NoUid => Some(Why::NoUid(1)),
-                _ => None,
-            };
-            match why {
-                Some(why) if type_id == TYPE_PENDING => self.revocations.all(why),
-                Some(why) => self
-                    .revocations
-                    .kind(split_api_version(&api_version).0, &kind, why),
-                None => {}
+            match flaw {
+                Flaw::Unreadable => self.revoke(type_id, Why::Unreadable(1)),
+                Flaw::NoUid => self.revoke(type_id, Why::NoUid(1)),
+                _ => {}
             }
             let problem = flaw.into();
-            self.findings.add(problem, || Finding {
-                problem,
-                place: Some(place.clone()),
-                object: Some(ObjectName {
-                    api_version: Arc::clone(&api_version),
-                    kind: Arc::clone(&kind),
-                    namespace: namespace.into(),
-                    name: name.into(),
-                }),
-                field: field.into(),
-                detail: detail.into(),
+            self.findings.add(problem, || {
+                Finding::new(problem, Some(place.clone()), &detail).of_object(object.clone(), &field)
             });
+        }
+    }
+
+    /// Revokes the completeness of a kind; of all while it is not known.
+    pub(crate) fn revoke(&mut self, type_id: TypeId, why: Why) {
+        if type_id == TYPE_PENDING {
+            self.revocations.all(why);
+        } else {
+            let (group, kind) = self.store.group_kind(type_id);
+            self.revocations.kind(GroupKind::new(group, kind), why);
         }
     }
 }

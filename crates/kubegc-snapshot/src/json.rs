@@ -31,7 +31,7 @@ impl From<WindowError> for SplitError {
 /// The next piece of a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// An item of a list: it begins at the first byte of the window, and ends at [`item_end`].
+    /// An item of a list: it begins at the first byte of the window, and ends at [`value_end`].
     Item,
     /// A document without `items`: the first `length` bytes of the window.
     Whole { length: usize },
@@ -287,13 +287,8 @@ pub(crate) fn skip_space<R: Read>(window: &mut Window<R>, mut at: usize) -> Resu
     }
 }
 
-/// The end of the item at the beginning of the window.
-pub(crate) fn item_end<R: Read>(window: &mut Window<R>) -> Result<usize, SplitError> {
-    value_end(window, 0)
-}
-
 /// The end of the value that begins at `at`, valid or not.
-fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
+pub(crate) fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitError> {
     let (mut end, mut depth, mut in_string) = (at, 0_usize, false);
     let first = window.byte(at)?;
     let is_scalar = !matches!(first, Some(b'"' | b'{' | b'['));
@@ -318,97 +313,5 @@ fn value_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, SplitE
     match is_scalar && end > at {
         true => Ok(end),
         false => Err(SplitError::Truncated),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pieces(text: &str, step: usize) -> Vec<String> {
-        struct Steps<'a>(&'a [u8], usize);
-        impl Read for Steps<'_> {
-            fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-                let count = self.1.min(self.0.len()).min(buffer.len());
-                buffer[..count].copy_from_slice(&self.0[..count]);
-                self.0 = &self.0[count..];
-                Ok(count)
-            }
-        }
-        let mut window = Window::new(Steps(text.as_bytes(), step), 1 << 20);
-        let mut splitter = Splitter::new(1 << 20);
-        let mut got = Vec::new();
-        loop {
-            match splitter.next(&mut window) {
-                Ok(None) => return got,
-                Ok(Some(piece @ (Piece::Item | Piece::Whole { .. }))) => {
-                    let end = match piece {
-                        Piece::Whole { length } => Ok(length),
-                        _ => item_end(&mut window),
-                    };
-                    match end {
-                        Ok(length) => {
-                            got.push(String::from_utf8_lossy(&window.bytes()[..length]).into_owned());
-                            window.consume(length);
-                        }
-                        Err(error) => {
-                            got.push(format!("{error:?}"));
-                            return got;
-                        }
-                    }
-                }
-                Ok(Some(Piece::ListEnd)) => {
-                    got.push(format!("rest {}", String::from_utf8_lossy(splitter.rest())));
-                }
-                Err(error) => {
-                    got.push(format!("{error:?}"));
-                    return got;
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn documents_are_split_the_same_however_the_bytes_arrive() {
-        let cases: &[(&str, &[&str])] = &[
-            (r#"{"a":1}"#, &[r#"{"a":1}"#]),
-            (r#"{}"#, &["{}"]),
-            (r#"{"items":[]}"#, &["rest {}"]),
-            (
-                r#"{ "apiVersion": "v1", "items": [ {"a":"]}\"\\"} , {"b":[{}]} ], "kind": "List" }"#,
-                &[
-                    r#"{"a":"]}\"\\"}"#,
-                    r#"{"b":[{}]}"#,
-                    r#"rest { "apiVersion": "v1","kind": "List"}"#,
-                ],
-            ),
-            (r#"[{"a":1},2 ,"x"]"#, &[r#"{"a":1}"#, "2", r#""x""#, "rest "]),
-            (r#"{"items":{"a":1}}"#, &[r#"{"items":{"a":1}}"#]),
-            (r#"{"items":[{}"#, &["{}", "Truncated"]),
-            (
-                r#"{"items":[{]}"#,
-                &["{]", "Unexpected { at: 0, expected: \"`,` or `]`\" }"],
-            ),
-            (
-                r#"{"a":1 "b":2}"#,
-                &["Unexpected { at: 7, expected: \"`,` or `}`\" }"],
-            ),
-            (r#"{"a":}"#, &["Unexpected { at: 5, expected: \"a value\" }"]),
-            (r#"{"a" 1}"#, &["Unexpected { at: 5, expected: \"`:`\" }"]),
-            (
-                r#"{a:1}"#,
-                &["Unexpected { at: 1, expected: \"a name in quotes\" }"],
-            ),
-            (r#"{"a":"\"#, &["Truncated"]),
-            (
-                r#"{"items":[{},]}"#,
-                &["{}", "Unexpected { at: 0, expected: \"an object after `,`\" }"],
-            ),
-        ];
-        for (text, expected) in cases {
-            for step in [1, 2, 3, 7, 1000] {
-                assert_eq!(pieces(text, step), *expected, "{text} by {step}");
-            }
-        }
     }
 }

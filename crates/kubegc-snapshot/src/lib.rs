@@ -88,7 +88,7 @@ pub use kubegc_documents::{
 pub use live::Live;
 pub use node::{
     FileSystemUsage, NodeDocument, NodeFinding, NodeProblem, NodeReader, NodeSnapshot, NodeStats,
-    PodManifests, PodsFile, PodsFrom, RuntimeUsage, read_all_pods, write_records,
+    PodManifests, PodsFile, RuntimeUsage, read_all_pods, write_records,
 };
 pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
 pub use snapshot::{ObjectView, Snapshot, SnapshotObject};

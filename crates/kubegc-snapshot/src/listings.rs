@@ -125,11 +125,11 @@ impl Listings {
                 continue;
             }
             for page in &group.pages {
-                let (api_version, kind) = store.type_texts(page.type_id);
-                let kind = GroupKind::new(split_api_version(api_version).0, kind);
+                let (of, kind) = store.group_kind(page.type_id);
+                let kind = GroupKind::new(of, kind);
                 let listing = Listing {
                     layout: group.layout,
-                    api_version: Arc::clone(api_version),
+                    api_version: Arc::clone(store.type_texts(page.type_id).0),
                     elsewhere: 0,
                     missing: 0,
                 };
@@ -137,8 +137,8 @@ impl Listings {
             }
         }
         let kind_of = |record: &Record| {
-            let (api_version, kind) = store.type_texts(record.type_id);
-            GroupKind::new(split_api_version(api_version).0, kind)
+            let (group, kind) = store.group_kind(record.type_id);
+            GroupKind::new(group, kind)
         };
         let mut keys: HashMap<(TypeId, TextId), Key, FixedState> = HashMap::default();
         let is_same = |a: &Record, b: &Record| {
@@ -161,7 +161,7 @@ impl Listings {
     /// Makes the listed kinds complete, unless the caller declared them or the dump contradicts the list.
     pub(crate) fn apply(mut self, snapshot: &mut Snapshot, findings: &mut Findings) {
         let completeness = &snapshot.completeness;
-        if completeness.all_revoked.is_some() {
+        if completeness.revoked.all.is_some() {
             return;
         }
         let catalog = &snapshot.catalog;
@@ -171,7 +171,7 @@ impl Listings {
             let entry = completeness.kinds.get(kind);
             let is_open = entry
                 .is_some_and(|entry| entry.everywhere.is_none() && !entry.namespaces.contains_key(namespace));
-            has_scope && is_open && !completeness.revoked.contains_key(kind)
+            has_scope && is_open && !completeness.revoked.kinds.contains_key(kind)
         });
         if self.0.is_empty() {
             return;
@@ -341,8 +341,7 @@ fn segments(path: &str) -> Vec<String> {
 fn in_path<'p>(store: &Store, page: &'p Page) -> Option<Group<'p>> {
     let segments = segments(&page.place.file);
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let (api_version, _) = store.type_texts(page.type_id);
-    let group = match split_api_version(api_version).0 {
+    let group = match store.group_kind(page.type_id).0 {
         "" => "core",
         group => group,
     };

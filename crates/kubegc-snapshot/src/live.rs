@@ -112,7 +112,7 @@ impl Live {
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {
-                completeness.revoked.entry(key).or_insert(why);
+                completeness.revoked.kinds.entry(key).or_insert(why);
             }
         }
         snapshot.catalog = self.catalog;

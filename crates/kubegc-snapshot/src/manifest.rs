@@ -73,9 +73,8 @@ pub(crate) fn fill_identities(ingest: &mut Ingest) {
 type Name<'s> = (&'s str, &'s str, &'s str, &'s str);
 
 fn name_of<'s>(store: &'s Store, record: &'s Record) -> Name<'s> {
-    let (api_version, kind) = store.type_texts(record.type_id);
-    let namespace = store.texts.text(record.namespace);
-    (split_api_version(api_version).0, kind, namespace, &record.name)
+    let (group, kind) = store.group_kind(record.type_id);
+    (group, kind, store.texts.text(record.namespace), &record.name)
 }
 
 /// The objects that an owner reference may name: in the namespace of the dependent, or cluster-scoped.
@@ -89,11 +88,6 @@ fn named_by<'s>(store: &'s Store, dependent: &Record, owner: usize) -> [Name<'s>
     [name(text(dependent.namespace)), name("")]
 }
 
-fn owners_of(record: &Record) -> std::ops::Range<usize> {
-    let start = record.owners_start as usize;
-    start..start + record.owners_count as usize
-}
-
 /// The uid to assume for each manifest, by its position in the store: the one by which references name it,
 /// otherwise one of its own. `None` if references disagree.
 fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
@@ -105,7 +99,7 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let taken: BTreeSet<&Uid> = stored.map(|record| &record.uid).collect();
     let mut uids: BTreeMap<usize, Option<Uid>> = BTreeMap::new();
     for dependent in &store.records {
-        for owner in owners_of(dependent) {
+        for owner in dependent.owners() {
             let uid = &store.owners[owner].uid;
             let names = named_by(store, dependent, owner);
             let Some(&named) = names.iter().find_map(|name| by_name.get(name)) else {
@@ -144,9 +138,7 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
 
 fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>) {
     let Some(uid) = uids.get(&at).cloned().flatten() else {
-        let (api_version, kind) = ingest.store.type_texts(ingest.store.records[at].type_id);
-        let group = split_api_version(api_version).0;
-        ingest.revocations.kind(group, kind, Why::NoUid(1));
+        ingest.revoke(ingest.store.records[at].type_id, Why::NoUid(1));
         let detail = "missing, and owner references give several";
         flaw(ingest, at, Problem::NoUid, "metadata.uid", detail);
         return;
@@ -188,7 +180,9 @@ fn fill_references(ingest: &mut Ingest) {
         .enumerate()
         .filter(|(_, record)| !record.meta_flawed);
     for (at, record) in read {
-        let empty = owners_of(record).filter(|&owner| store.owners[owner].uid.is_empty());
+        let empty = record
+            .owners()
+            .filter(|&owner| store.owners[owner].uid.is_empty());
         wanted.extend(empty.map(|owner| (at, owner)));
     }
     if wanted.is_empty() {

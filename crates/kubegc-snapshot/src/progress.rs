@@ -46,16 +46,18 @@ impl fmt::Debug for Progress {
     }
 }
 
-/// An input whose bytes are counted.
+/// An input whose bytes are counted if there are reports.
 pub(crate) struct Counted<'a> {
     pub(crate) input: &'a mut dyn Read,
-    pub(crate) progress: Progress,
+    pub(crate) progress: Option<Progress>,
 }
 
 impl Read for Counted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.input.read(buffer)?;
-        self.progress.add(read);
+        if let Some(progress) = &self.progress {
+            progress.add(read);
+        }
         Ok(read)
     }
 }

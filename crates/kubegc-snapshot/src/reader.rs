@@ -91,7 +91,7 @@ impl Reader {
             progress: None,
             threads: Threads::default(),
             discovery: Discovery::default(),
-            ingest: Ingest::new(),
+            ingest: Ingest::default(),
             unpacked_bytes_max: UNPACKED_BYTES_MAX,
             skipped: BTreeMap::new(),
             failed: None,
@@ -295,21 +295,13 @@ impl Reader {
     /// # Complexity
     /// O(n log n) for n objects.
     pub fn finish(self) -> Result<Snapshot, SnapshotError> {
-        match self.failed {
-            Some(place) => Err(SnapshotError::ReadFailed { place }),
-            None => {
-                let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
-                let version = detected.map_or(self.version, |detected| detected.version);
-                let namespace = self.default_namespace.as_deref();
-                settle::settle(
-                    self.ingest,
-                    version,
-                    &self.discovery,
-                    &self.declarations,
-                    namespace,
-                )
-            }
+        if let Some(place) = self.failed {
+            return Err(SnapshotError::ReadFailed { place });
         }
+        let detected = self.ingest.version.as_ref().filter(|_| self.detects_version);
+        let version = detected.map_or(self.version, |detected| detected.version);
+        let (declarations, namespace) = (&self.declarations, self.default_namespace.as_deref());
+        settle::settle(self.ingest, version, &self.discovery, declarations, namespace)
     }
 
     /// As [`finish`](Self::finish), for a caller to whom a snapshot without objects is useless: an answer
@@ -485,17 +477,11 @@ impl Reader {
             list: None,
             is_member: stream.is_member,
         };
-        let (settings, ingest) = (self.settings, &mut self.ingest);
-        let read = match self.progress.clone() {
-            Some(progress) => {
-                let input = Counted {
-                    input: stream.input,
-                    progress,
-                };
-                document::read(input, &mut source, settings, ingest)
-            }
-            None => document::read(stream.input, &mut source, settings, ingest),
+        let input = Counted {
+            input: stream.input,
+            progress: self.progress.clone(),
         };
+        let read = document::read(input, &mut source, self.settings, &mut self.ingest);
         // The pending items of a document that failed have no kind.
         self.ingest.settle_pending(source.hint, &source);
         read.or_else(|error| match error {
@@ -519,21 +505,12 @@ impl Reader {
 
     /// Reads the resources that a support bundle lists.
     fn resources(&mut self, stream: Stream<'_>) -> Result<(), SnapshotError> {
-        let limit_bytes = self.settings.object_bytes_max;
         let place = Place::new(stream.name);
-        let mut text = Vec::new();
-        let read = match stream.input.take(limit_bytes as u64 + 1).read_to_end(&mut text) {
-            Err(error) => Err(SnapshotError::io(&place.file, error)),
-            Ok(bytes) if bytes > limit_bytes => Err(SnapshotError::TooLarge {
-                place,
-                line: 1,
-                limit_bytes,
-            }),
-            Ok(_) => self
-                .discovery
-                .add_lists(&text)
-                .map_err(|problem| SnapshotError::not_an_object(place, problem)),
-        };
+        let read = unpack::read_all(stream.input, &place, self.settings.object_bytes_max);
+        let read = read.and_then(|text| {
+            let added = self.discovery.add_lists(&text);
+            added.map_err(|problem| SnapshotError::not_an_object(place, problem))
+        });
         read.or_else(|error| self.settle_failure(error))
     }
 
@@ -569,7 +546,6 @@ impl Reader {
     }
 }
 
-/// The files of a path, with its name.
 fn found_at(path: &Path) -> Result<(Arc<str>, Found), SnapshotError> {
     Ok((path.to_string_lossy().into(), layout::walk(path, layout::role)?))
 }

@@ -4,6 +4,7 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::BTreeMap,
     hash::BuildHasher,
+    sync::Arc,
 };
 
 use foldhash::fast::FixedState;
@@ -25,31 +26,30 @@ use crate::{
 };
 
 pub(crate) fn settle(
-    ingest: Ingest,
+    mut ingest: Ingest,
     version: KubernetesVersion,
     discovery: &Discovery,
     declarations: &[String],
     default_namespace: Option<&str>,
 ) -> Result<Snapshot, SnapshotError> {
-    let mut settling = Settling { ingest };
-    settling.sort();
-    let listings = Listings::of(&settling.ingest);
-    settling.merge();
-    settling.pages();
-    let Ingest { store, findings, .. } = &mut settling.ingest;
+    ingest.sort();
+    let listings = Listings::of(&ingest);
+    ingest.merge();
+    ingest.pages();
+    let Ingest { store, findings, .. } = &mut ingest;
     let mut catalog = kinds::catalog(version, discovery, store, findings);
     let inferred = inferred::add(&mut catalog, store, findings);
     let kind_ids = kinds::resolve(store, &catalog);
     if let Some(namespace) = default_namespace
-        && manifest::fill_namespaces(&mut settling.ingest, &catalog, &kind_ids, namespace)
+        && manifest::fill_namespaces(&mut ingest, &catalog, &kind_ids, namespace)
     {
-        settling.sort();
-        settling.merge();
+        ingest.sort();
+        ingest.merge();
     }
-    manifest::fill_identities(&mut settling.ingest);
-    settling.scopes(&catalog, &kind_ids);
-    settling.unresolvable(&kind_ids);
-    settling.shared_uids();
+    manifest::fill_identities(&mut ingest);
+    ingest.scopes(&catalog, &kind_ids);
+    ingest.unresolvable(&kind_ids);
+    ingest.shared_uids();
     let kinds = declaration::resolve(declarations, &catalog, &inferred)?;
     let Ingest {
         mut store,
@@ -57,7 +57,7 @@ pub(crate) fn settle(
         revocations,
         version: detected,
         ..
-    } = settling.ingest;
+    } = ingest;
     store.seal();
     if let Some(warning) = version.warning() {
         let problem = Problem::NewerVersion;
@@ -67,8 +67,7 @@ pub(crate) fn settle(
         catalog,
         completeness: Completeness {
             kinds,
-            revoked: revocations.kinds,
-            all_revoked: revocations.all,
+            revoked: revocations,
         },
         findings: Vec::new(),
         finding_counts: BTreeMap::new(),
@@ -83,13 +82,9 @@ pub(crate) fn settle(
     Ok(snapshot)
 }
 
-struct Settling {
-    ingest: Ingest,
-}
-
-impl Settling {
+impl Ingest {
     fn sort(&mut self) {
-        let store = &mut self.ingest.store;
+        let store = &mut self.store;
         let ranks = TypeRanks::of(store);
         let mut records = std::mem::take(&mut store.records);
         records.sort_unstable_by(|a, b| ranks.compare(store, a, b));
@@ -99,7 +94,7 @@ impl Settling {
     /// Keeps one record for each name: the newest, or, if the order is unknown, one that does not depend on
     /// the order of reading.
     fn merge(&mut self) {
-        let store = &self.ingest.store;
+        let store = &self.store;
         let ranks = TypeRanks::of(store);
         let mut kept = vec![true; store.records.len()];
         let mut losers = Vec::new();
@@ -119,28 +114,21 @@ impl Settling {
             }
         }
         for (winner, loser, (problem, detail)) in losers {
-            let store = &self.ingest.store;
-            let (place, object) = (
-                place(store, &store.records[loser]),
-                object_name(store, &store.records[loser]),
-            );
+            let record = &self.store.records[loser];
+            let finding = of_record(&self.store, record, problem, "", &detail);
             if problem == Problem::Contradiction {
-                let (group, _) = split_api_version(&object.api_version);
-                self.ingest
-                    .revocations
-                    .kind(group, &object.kind, Why::Contradiction(1));
-                self.ingest.store.records[winner].flawed = true;
+                self.revoke(record.type_id, Why::Contradiction(1));
+                self.store.records[winner].flawed = true;
             }
-            let finding = || Finding::new(problem, Some(place), &detail).of_object(object, "");
-            self.ingest.findings.add(problem, finding);
+            self.findings.add(problem, || finding);
         }
         let mut kept = kept.into_iter();
-        self.ingest.store.records.retain(|_| kept.next().unwrap_or(true));
+        self.store.records.retain(|_| kept.next().unwrap_or(true));
     }
 
     /// Finds pages of lists whose continuation is missing.
     fn pages(&mut self) {
-        let mut pages = std::mem::take(&mut self.ingest.pages);
+        let mut pages = std::mem::take(&mut self.pages);
         pages.sort_by(|a, b| {
             (a.type_id, &a.resource_version, &a.place).cmp(&(b.type_id, &b.resource_version, &b.place))
         });
@@ -158,21 +146,13 @@ impl Settling {
             if ends && total.is_none_or(|total| items >= total) {
                 continue;
             }
-            let (api_version, kind) = self.ingest.store.type_texts(open.type_id);
-            let (api_version, kind) = (api_version.clone(), kind.clone());
             let why = Why::ListContinues(open.place.clone());
-            self.ingest
-                .revocations
-                .kind(split_api_version(&api_version).0, &kind, why);
+            self.revoke(open.type_id, why);
             let problem = Problem::ListContinues;
             let detail =
                 format!("the list continues after {items} objects, and its other pages are not there");
-            let object = ObjectName {
-                api_version,
-                kind,
-                ..ObjectName::default()
-            };
-            self.ingest.findings.add(problem, || {
+            let object = self.store.object_name(open.type_id, "", "");
+            self.findings.add(problem, || {
                 let finding = Finding::new(problem, Some(open.place.clone()), &detail);
                 finding.of_object(object, "metadata.continue")
             });
@@ -181,7 +161,7 @@ impl Settling {
 
     /// Finds objects with a namespace although their kind is cluster-scoped, and the reverse.
     fn scopes(&mut self, catalog: &Catalog, kind_ids: &[Option<kubegc_core::KindId>]) {
-        let Ingest { store, findings, .. } = &mut self.ingest;
+        let Ingest { store, findings, .. } = self;
         for at in 0..store.records.len() {
             let record = &store.records[at];
             let Some(kind) = kind_ids[record.type_id as usize] else {
@@ -205,7 +185,7 @@ impl Settling {
 
     /// Names the kinds that cannot be addressed, with how many objects have them.
     fn unresolvable(&mut self, kind_ids: &[Option<kubegc_core::KindId>]) {
-        let Ingest { store, findings, .. } = &mut self.ingest;
+        let Ingest { store, findings, .. } = self;
         let mut counts = vec![0_u64; store.types.len()];
         for record in &store.records {
             counts[record.type_id as usize] += 1;
@@ -227,7 +207,7 @@ impl Settling {
 
     /// Finds uids that several names have.
     fn shared_uids(&mut self) {
-        let Ingest { store, findings, .. } = &mut self.ingest;
+        let Ingest { store, findings, .. } = self;
         let hasher = FixedState::default();
         let mut seen: HashTable<u32> = HashTable::with_capacity(store.records.len());
         for (at, record) in store.records.iter().enumerate() {
@@ -259,10 +239,7 @@ struct TypeRanks(Vec<u32>);
 
 impl TypeRanks {
     fn of(store: &Store) -> Self {
-        let key = |at: u32| {
-            let (api_version, kind) = store.type_texts(at);
-            (split_api_version(api_version).0, &**kind)
-        };
+        let key = |at: u32| store.group_kind(at);
         let mut order: Vec<u32> = (0..store.types.len() as u32).collect();
         order.sort_by_key(|&at| key(at));
         let mut ranks = vec![0; order.len()];
@@ -365,11 +342,6 @@ pub(crate) fn of_record(
 }
 
 fn object_name(store: &Store, record: &Record) -> ObjectName {
-    let (api_version, kind) = store.type_texts(record.type_id);
-    ObjectName {
-        api_version: api_version.clone(),
-        kind: kind.clone(),
-        namespace: store.texts.text(record.namespace).clone(),
-        name: record.name.clone(),
-    }
+    let namespace = Arc::clone(store.texts.text(record.namespace));
+    store.object_name(record.type_id, namespace, Arc::clone(&record.name))
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Timestamp, Uid,
-    identity::split_api_version, record,
+    record,
 };
 
 use crate::{
@@ -21,7 +21,6 @@ pub struct SnapshotObject {
     pub kind: Arc<str>,
     /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
     pub kind_id: Option<KindId>,
-    /// The metadata.
     pub meta: SharedMeta,
     /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
     /// time here.
@@ -35,12 +34,10 @@ pub struct SnapshotObject {
     /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
     /// else then.
     pub meta_flawed: bool,
-    /// The position of the object.
     pub place: Place,
 }
 
 impl SnapshotObject {
-    /// The full identity.
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(&self.kind),
@@ -93,7 +90,6 @@ fn record_of(
 pub struct Snapshot {
     /// The kinds of the cluster: built in, discovered, defined.
     pub catalog: Catalog,
-    /// Completeness by kind.
     pub completeness: Completeness,
     /// The findings, sorted: the first [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX) of each problem.
     pub findings: Vec<Finding>,
@@ -122,12 +118,10 @@ impl Snapshot {
         self.detected_version.as_ref()
     }
 
-    /// The number of objects.
     pub fn len(&self) -> usize {
         self.store.records.len()
     }
 
-    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.store.records.is_empty()
     }
@@ -221,7 +215,7 @@ impl Snapshot {
         let (store, of) = (&self.store, &(group, kind));
         let found = self
             .kinds
-            .binary_search_by(|range| kind_of(store, &store.records[range.start]).cmp(of));
+            .binary_search_by(|range| store.group_kind(store.records[range.start].type_id).cmp(of));
         found.map(|at| self.kinds[at].clone()).unwrap_or_default()
     }
 
@@ -300,7 +294,6 @@ impl<'a> ObjectView<'a> {
         &self.record.uid
     }
 
-    /// The full identity.
     pub fn object_ref(&self) -> ObjectRef {
         ObjectRef {
             kind: Arc::clone(self.kind()),
@@ -329,7 +322,6 @@ impl<'a> ObjectView<'a> {
         record_of(meta, details, ready_at, self.record.meta_flawed)
     }
 
-    /// Whether it is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.snapshot.store.extras[self.record.extra as usize]
             .deletion_timestamp
@@ -360,19 +352,15 @@ impl<'a> ObjectView<'a> {
 /// The positions of the records of each kind.
 pub(crate) fn kind_ranges(store: &Store) -> Vec<Range<usize>> {
     let mut end = 0;
-    let is_same = |a: &Record, b: &Record| a.type_id == b.type_id || kind_of(store, a) == kind_of(store, b);
+    let is_same = |a: &Record, b: &Record| {
+        a.type_id == b.type_id || store.group_kind(a.type_id) == store.group_kind(b.type_id)
+    };
     let of_kinds = store.records.chunk_by(is_same);
     let ranges = of_kinds.map(|records| {
         end += records.len();
         end - records.len()..end
     });
     ranges.collect()
-}
-
-/// Group and kind of a record.
-fn kind_of<'s>(store: &'s Store, record: &Record) -> (&'s str, &'s str) {
-    let (api_version, kind) = store.type_texts(record.type_id);
-    (split_api_version(api_version).0, kind)
 }
 
 /// The position of a record in its file.

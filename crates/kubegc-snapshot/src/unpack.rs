@@ -18,7 +18,7 @@ use tar::EntryType;
 use zip::ZipArchive;
 
 use crate::{
-    SnapshotError,
+    Place, SnapshotError,
     layout::{self, Role},
     utf16,
     zstd::ZstdReader,
@@ -37,7 +37,6 @@ const PATH_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes by which formats are recognised: one header of a tar archive.
 const HEAD_BYTES: usize = 512;
 
-/// A named text.
 pub(crate) struct Stream<'a> {
     /// The file, or `archive.tgz:path/in/archive`.
     pub(crate) name: Arc<str>,
@@ -345,6 +344,26 @@ impl Read for EndMark<'_> {
     }
 }
 
+/// All bytes of an input, within a limit.
+pub(crate) fn read_all(
+    input: impl Read,
+    place: &Place,
+    limit_bytes: usize,
+) -> Result<Vec<u8>, SnapshotError> {
+    let mut bytes = Vec::new();
+    let beyond = u64::try_from(limit_bytes).unwrap_or(u64::MAX).saturating_add(1);
+    let read = input.take(beyond).read_to_end(&mut bytes);
+    read.map_err(|error| SnapshotError::io(&place.file, error))?;
+    if bytes.len() > limit_bytes {
+        return Err(SnapshotError::TooLarge {
+            place: place.clone(),
+            line: 1,
+            limit_bytes,
+        });
+    }
+    Ok(bytes)
+}
+
 /// The first bytes of an input.
 fn head(input: &mut dyn Read, bytes: usize) -> io::Result<Cow<'static, [u8]>> {
     let mut head = Vec::new();
@@ -399,6 +418,6 @@ fn is_tar(head: &[u8], path: &str) -> bool {
     head.len() == HEAD_BYTES && (head[257..].starts_with(b"ustar") || layout::has_extension(path, &["tar"]))
 }
 
-fn invalid(problem: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, problem.to_owned())
+pub(crate) fn invalid(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }

@@ -4,6 +4,8 @@ use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_16BE, UTF_16LE};
 
+use crate::unpack::invalid;
+
 /// The encoding of a text that begins so: by its byte order mark, or without one by the zero bytes of its
 /// first two characters, which are ASCII in JSON and YAML.
 pub(crate) fn encoding(head: &[u8]) -> Option<&'static Encoding> {
@@ -69,7 +71,7 @@ impl<R: Read> Utf8Reader<R> {
             }
             DecoderResult::Malformed(..) | DecoderResult::OutputFull => "not UTF-16",
         };
-        Err(io::Error::new(io::ErrorKind::InvalidData, problem))
+        Err(invalid(problem))
     }
 }
 

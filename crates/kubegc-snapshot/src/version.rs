@@ -42,7 +42,6 @@ pub struct DetectedVersion {
     pub version: KubernetesVersion,
     /// The text as the dump has it, such as `v1.28.3-gke.100`.
     pub text: Arc<str>,
-    /// Its place in the dump.
     pub place: Place,
 }
 

@@ -8,7 +8,6 @@ const CHUNK_BYTES: usize = 256 * 1024;
 /// The reason why the window cannot provide more bytes.
 #[derive(Debug)]
 pub(crate) enum WindowError {
-    /// The input failed.
     Io(io::Error),
     /// The kept bytes fill the limit.
     Full,

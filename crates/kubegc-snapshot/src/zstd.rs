@@ -7,6 +7,8 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
+use crate::unpack::invalid;
+
 /// A reader of the unpacked bytes. The window of a frame may have at most 128 MiB.
 pub(crate) struct ZstdReader<R> {
     input: R,
@@ -71,8 +73,5 @@ impl<R: Read> Read for ZstdReader<R> {
 }
 
 fn corrupt(error: impl ToString) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        format!("corrupt zstd stream: {}", error.to_string()),
-    )
+    invalid(&format!("corrupt zstd stream: {}", error.to_string()))
 }

@@ -32,7 +32,6 @@ impl<'a> Raw<'a> {
         matches!(self, Self::Null)
     }
 
-    /// The text, if it is one.
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text.as_str()),
@@ -40,7 +39,6 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// The type of the value in the document.
     pub const fn json_type(&self) -> JsonType {
         match self {
             Self::Null => JsonType::Null,
@@ -52,7 +50,6 @@ impl<'a> Raw<'a> {
         }
     }
 
-    /// A field of a map.
     pub(crate) fn entry(key: &'static str, value: Self) -> (Text<'a>, Self) {
         (Text(key.into()), value)
     }

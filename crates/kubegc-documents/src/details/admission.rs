@@ -27,31 +27,34 @@ pub(super) fn webhooks(reading: &mut Reading<'_>, object: At<'_, '_>, is_beta: b
 }
 
 fn webhook(reading: &mut Reading<'_>, at: At<'_, '_>, is_beta: bool) -> Result<Webhook, Unreadable> {
-    let name = reading.text_or_empty(at.field("name"));
-    let failure_policy = reading.text(at.field("failurePolicy"));
-    let match_policy = reading.text(at.field("matchPolicy"));
-    let is = |policy: Option<Arc<str>>, name: &str| policy.map_or(!is_beta, |policy| *policy == *name);
-    let service = match reading.map(at.field("clientConfig")) {
-        Ok(Some(client)) => service(reading, client.field("service")),
-        Ok(None) => Ok(None),
-        Err(unreadable) => Err(unreadable),
-    };
-    let rules = reading.list(at.field("rules"), JsonType::Map, rule);
-    let namespace_selector = Fact::read(reading, at.field("namespaceSelector"));
-    let object_selector = Fact::read(reading, at.field("objectSelector"));
+    let is = |policy: Found<Arc<str>>, name: &str| Ok(policy?.map_or(!is_beta, |policy| *policy == *name));
+    let client = at.field("clientConfig");
+    let webhook = all!(Webhook {
+        name: Fact::read(reading, at.field("name")),
+        refuses_on_failure: is(reading.text(at.field("failurePolicy")), "Fail"),
+        matches_equivalent: is(reading.text(at.field("matchPolicy")), "Equivalent"),
+        service: reading
+            .map(client)
+            .and_then(|_| service(reading, client.field("service"))),
+        rules: matchers(reading, at.field("rules"), |reading, at| rule(reading, at)
+            .map(Vec::from_iter)),
+        namespace_selector: Fact::read(reading, at.field("namespaceSelector")),
+        object_selector: Fact::read(reading, at.field("objectSelector")),
+    });
     let conditions = at.field("matchConditions");
     if !reading.values(conditions)?.is_empty() {
         return Err(reading.bad(conditions, "CEL expressions are not evaluated"));
     }
-    Ok(Webhook {
-        name: name?,
-        service: service?,
-        refuses_on_failure: is(failure_policy?, "Fail"),
-        matches_equivalent: is(match_policy?, "Equivalent"),
-        rules: rules?.into_iter().flatten().collect(),
-        namespace_selector: namespace_selector?,
-        object_selector: object_selector?,
-    })
+    webhook
+}
+
+/// The rules of all entries of a list.
+fn matchers(
+    reading: &mut Reading<'_>,
+    at: At<'_, '_>,
+    read: impl FnMut(&mut Reading<'_>, At<'_, '_>) -> Result<Vec<RequestMatcher>, Unreadable>,
+) -> Result<Vec<RequestMatcher>, Unreadable> {
+    Ok(reading.list(at, JsonType::Map, read)?.concat())
 }
 
 fn rule(reading: &mut Reading<'_>, at: At<'_, '_>) -> Found<RequestMatcher> {
@@ -70,42 +73,35 @@ fn rule(reading: &mut Reading<'_>, at: At<'_, '_>) -> Found<RequestMatcher> {
     Ok(RequestMatcher::of_webhook(operations, lists, scope))
 }
 
-/// An admission policy; `None` if a part of it cannot be read.
-pub(super) fn policy(reading: &mut Reading<'_>, object: At<'_, '_>) -> Option<Policy> {
-    let spec = reading.part(&object, "spec")?;
-    let failure_policy = reading.text(spec.field("failurePolicy"));
-    let resources = match_resources(reading, spec.field("matchConstraints"));
-    let parameter_kind = pair(reading, spec.field("paramKind"), ["apiVersion", "kind"]);
-    let conditions = reading.list(spec.field("matchConditions"), JsonType::Map, validation);
-    let variables = reading.list(spec.field("variables"), JsonType::Map, |reading, at| {
-        let name = reading.text_or_empty(at.field("name"))?;
-        let expression = reading.text_or_empty(at.field("expression"))?;
-        Ok((name, expression))
-    });
-    let validations = reading.list(spec.field("validations"), JsonType::Map, validation);
-    let conditions = conditions.ok()?.into_iter();
-    Some(Policy {
-        resources: resources.ok()?,
-        refuses_on_failure: failure_policy.ok()?.is_none_or(|policy| *policy == *"Fail"),
-        parameter_kind: parameter_kind.ok()?,
-        conditions: conditions.map(|condition| condition.expression).collect(),
-        variables: variables.ok()?,
-        validations: validations.ok()?,
+pub(super) fn policy(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<Policy, Unreadable> {
+    let spec = reading.part(&object, "spec").ok_or(Unreadable)?;
+    let fails = |policy: Found<Arc<str>>| Ok(policy?.is_none_or(|policy| *policy == *"Fail"));
+    let validations =
+        |reading: &mut Reading<'_>, field: &str| reading.list(spec.field(field), JsonType::Map, validation);
+    let conditions = |found: Result<Vec<Validation>, Unreadable>| {
+        Ok(found?.into_iter().map(|condition| condition.expression).collect())
+    };
+    all!(Policy {
+        refuses_on_failure: fails(reading.text(spec.field("failurePolicy"))),
+        resources: match_resources(reading, spec.field("matchConstraints")),
+        parameter_kind: pair(reading, spec.field("paramKind"), ["apiVersion", "kind"]),
+        conditions: conditions(validations(reading, "matchConditions")),
+        variables: reading.list(spec.field("variables"), JsonType::Map, |reading, at| {
+            let name = reading.text_or_empty(at.field("name"))?;
+            let expression = reading.text_or_empty(at.field("expression"))?;
+            Ok((name, expression))
+        }),
+        validations: validations(reading, "validations"),
     })
 }
 
-/// A binding of an admission policy; `None` if a part of it cannot be read.
-pub(super) fn binding(reading: &mut Reading<'_>, object: At<'_, '_>) -> Option<PolicyBinding> {
-    let spec = reading.part(&object, "spec")?;
-    let policy = reading.text_or_empty(spec.field("policyName"));
-    let actions = reading.all_texts(spec.field("validationActions"));
-    let resources = match_resources(reading, spec.field("matchResources"));
-    let parameters = parameters(reading, spec.field("paramRef"));
-    Some(PolicyBinding {
-        policy: policy.ok()?,
-        actions: actions.ok()?,
-        resources: resources.ok()?,
-        parameters: parameters.ok()?,
+pub(super) fn binding(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<PolicyBinding, Unreadable> {
+    let spec = reading.part(&object, "spec").ok_or(Unreadable)?;
+    all!(PolicyBinding {
+        policy: Fact::read(reading, spec.field("policyName")),
+        actions: Fact::read(reading, spec.field("validationActions")),
+        resources: match_resources(reading, spec.field("matchResources")),
+        parameters: parameters(reading, spec.field("paramRef")),
     })
 }
 
@@ -113,17 +109,13 @@ fn match_resources(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<MatchRes
     if reading.map(at)?.is_none() {
         return Ok(MatchResources::default());
     }
-    let match_policy = reading.text(at.field("matchPolicy"));
-    let rules = reading.list(at.field("resourceRules"), JsonType::Map, named_rule);
-    let excluded = reading.list(at.field("excludeResourceRules"), JsonType::Map, named_rule);
-    let namespace_selector = Fact::read(reading, at.field("namespaceSelector"));
-    let object_selector = Fact::read(reading, at.field("objectSelector"));
-    Ok(MatchResources {
-        matches_equivalent: match_policy?.is_none_or(|policy| *policy == *"Equivalent"),
-        rules: rules?.into_iter().flatten().collect(),
-        excluded: excluded?.into_iter().flatten().collect(),
-        namespace_selector: namespace_selector?,
-        object_selector: object_selector?,
+    let is_equivalent = |policy: Found<Arc<str>>| Ok(policy?.is_none_or(|policy| *policy == *"Equivalent"));
+    all!(MatchResources {
+        matches_equivalent: is_equivalent(reading.text(at.field("matchPolicy"))),
+        rules: matchers(reading, at.field("resourceRules"), named_rule),
+        excluded: matchers(reading, at.field("excludeResourceRules"), named_rule),
+        namespace_selector: Fact::read(reading, at.field("namespaceSelector")),
+        object_selector: Fact::read(reading, at.field("objectSelector")),
     })
 }
 

@@ -10,9 +10,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{
-        By, Each, Fact, Facts, In, Object, Or, Plain, Required, object, put, put_part, unless_empty, written,
-    },
+    facts::{By, Each, Fact, Facts, Filled, In, Object, Or, Plain, Required},
     node::Conditions,
     reading::{At, Found, Origin, Reading, Unreadable},
 };
@@ -85,8 +83,8 @@ facts! {
 
 map_of_facts! {
     ClaimRetentionPolicy {
-        when_deleted: "whenDeleted",
-        when_scaled: "whenScaled",
+        when_deleted: "whenDeleted" => Filled,
+        when_scaled: "whenScaled" => Filled,
     }
 }
 

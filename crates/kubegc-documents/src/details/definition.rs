@@ -61,7 +61,6 @@ fn is_established(reading: &mut Reading<'_>, at: At<'_, '_>) -> Option<bool> {
     found.map(|(_, is_true)| is_true)
 }
 
-/// The conversion webhook.
 fn converter(reading: &mut Reading<'_>, conversion: At<'_, '_>) -> Found<CrdConverter> {
     reading.map(conversion)?;
     if reading.str(conversion.field("strategy"))? != Some("Webhook") {

@@ -33,7 +33,10 @@ pub(super) trait Fact: Sized {
 
     /// A value that is never read.
     fn unread() -> Value {
-        false.into()
+        match Self::TYPE {
+            JsonType::Boolean => 0.into(),
+            _ => false.into(),
+        }
     }
 }
 
@@ -70,6 +73,7 @@ macro_rules! facts {
                 }
 
                 fn write(&self) -> Object {
+                    use crate::details::facts::{put, put_part, written};
                     let mut object = Object::new();
                     $(
                         let mut part = Object::new();
@@ -83,22 +87,30 @@ macro_rules! facts {
     };
 }
 
-/// Declares a part of facts that is a map: its fields by their names in the API. Empty ones are not written.
+/// Reads the fields of a struct. Each that cannot be read is a flaw.
+macro_rules! all {
+    ($type:ident { $($fact:ident: $read:expr,)* }) => {{
+        $(let $fact = $read;)*
+        Ok($type { $($fact: $fact?,)* })
+    }};
+}
+
+/// Declares a part of facts that is a map: its fields by their names in the API, each with its [`Codec`].
 macro_rules! map_of_facts {
-    ($($name:ident { $($fact:ident: $field:literal,)* })*) => {
+    ($($name:ident { $($fact:ident: $field:expr => $codec:expr,)* })*) => {
         $(
             impl Fact for $name {
                 const TYPE: JsonType = JsonType::Map;
 
                 fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+                    use crate::details::facts::Codec;
                     reading.map(at)?;
-                    // Each field that cannot be read is a flaw.
-                    $(let $fact = Fact::read(reading, at.field($field));)*
-                    Ok(Self { $($fact: $fact?,)* })
+                    all!(Self { $($fact: Codec::read(&$codec, reading, at.field($field)),)* })
                 }
 
                 fn write(&self) -> Value {
-                    object([$(($field, unless_empty(self.$fact.write())),)*]).into()
+                    use crate::details::facts::{Codec, object};
+                    object([$(($field, Codec::write(&$codec, &self.$fact)),)*]).into()
                 }
             }
         )*
@@ -166,81 +178,35 @@ pub(super) fn unless_empty(value: Value) -> Value {
     if is_empty { Value::Null } else { value }
 }
 
-impl Fact for bool {
-    const TYPE: JsonType = JsonType::Boolean;
+/// Declares facts that are one value of JSON: how they are read and written.
+macro_rules! values {
+    ($($fact:ty: $of:ident, $read:expr, $write:expr;)*) => {
+        $(
+            impl Fact for $fact {
+                const TYPE: JsonType = JsonType::$of;
 
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.flag(at)?.unwrap_or_default())
-    }
+                fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+                    let read: fn(&mut Reading<'_>, At<'_, '_>) -> Result<Self, Unreadable> = $read;
+                    read(reading, at)
+                }
 
-    fn write(&self) -> Value {
-        self.then_some(true).into()
-    }
-
-    /// A number, because `false` would be read.
-    fn unread() -> Value {
-        Value::from(0)
-    }
+                fn write(&self) -> Value {
+                    let write: fn(&Self) -> Value = $write;
+                    write(self)
+                }
+            }
+        )*
+    };
 }
 
-impl Fact for i32 {
-    const TYPE: JsonType = JsonType::Number;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.number(at)?.unwrap_or_default())
-    }
-
-    fn write(&self) -> Value {
-        (*self).into()
-    }
-}
-
-impl Fact for i64 {
-    const TYPE: JsonType = JsonType::Number;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(reading.whole(at)?.unwrap_or_default())
-    }
-
-    fn write(&self) -> Value {
-        (*self).into()
-    }
-}
-
-impl Fact for Arc<str> {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.text_or_empty(at)
-    }
-
-    fn write(&self) -> Value {
-        (&**self).into()
-    }
-}
-
-impl Fact for Uid {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        Ok(Self::new(reading.str(at)?.unwrap_or_default()))
-    }
-
-    fn write(&self) -> Value {
-        self.to_string().into()
-    }
-}
-
-impl Fact for Option<Timestamp> {
-    const TYPE: JsonType = JsonType::String;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.time(at)
-    }
-
-    fn write(&self) -> Value {
-        self.map(|time| time.to_string()).into()
-    }
+values! {
+    bool: Boolean, |reading, at| Ok(reading.flag(at)?.unwrap_or_default()), |is| is.then_some(true).into();
+    i32: Number, |reading, at| Ok(reading.number(at)?.unwrap_or_default()), |number| (*number).into();
+    i64: Number, |reading, at| Ok(reading.whole(at)?.unwrap_or_default()), |number| (*number).into();
+    Arc<str>: String, |reading, at| reading.text_or_empty(at), |text| (&**text).into();
+    Uid: String, |reading, at| Ok(Self::new(reading.str(at)?.unwrap_or_default())), |uid| uid.to_string().into();
+    Option<Timestamp>: String, |reading, at| reading.time(at), |time| time.map(|time| time.to_string()).into();
+    BTreeMap<Arc<str>, Arc<str>>: Map, |reading, at| reading.labels(at), |labels| json!(labels);
 }
 
 impl<T: Fact> Fact for Option<T> {
@@ -267,18 +233,6 @@ impl<T: Fact> Fact for Vec<T> {
 
     fn write(&self) -> Value {
         self.iter().map(Fact::write).collect()
-    }
-}
-
-impl Fact for BTreeMap<Arc<str>, Arc<str>> {
-    const TYPE: JsonType = JsonType::Map;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.labels(at)
-    }
-
-    fn write(&self) -> Value {
-        json!(self)
     }
 }
 
@@ -318,8 +272,8 @@ impl Codec<bool> for Present {
     }
 }
 
-/// Whether there is a text, with any content.
-pub(super) struct Set;
+/// Whether there is a text, with any content. It is written as this one.
+pub(super) struct Set(pub(super) &'static str);
 
 impl Codec<bool> for Set {
     fn read(&self, reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<bool, Unreadable> {
@@ -327,7 +281,7 @@ impl Codec<bool> for Set {
     }
 
     fn write(&self, value: &bool) -> Value {
-        value.then_some("").into()
+        value.then_some(self.0).into()
     }
 }
 

@@ -45,11 +45,8 @@ pub enum Details {
     CustomResourceDefinition(CrdDetails),
     /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
     Webhooks(Vec<Webhook>),
-    /// Of a ValidatingAdmissionPolicy.
     AdmissionPolicy(Box<Policy>),
-    /// Of a ValidatingAdmissionPolicyBinding.
     AdmissionBinding(Box<PolicyBinding>),
-    /// Of an APIService.
     ApiService(ApiServiceDetails),
     EndpointSlice {
         /// Whether one of `endpoints` is ready.
@@ -57,25 +54,16 @@ pub enum Details {
     },
     /// Of an Event that quotes a refused request.
     Refusal(Box<EventDetails>),
-    /// Of a ResourceQuota.
     Quota(Box<QuotaDetails>),
     /// Of any other kind.
     Body(Arc<record::Body>),
 }
 
 impl Details {
-    /// The body of the object's record.
     pub fn body(&self) -> Arc<record::Body> {
         match self {
             Self::Body(body) => Arc::clone(body),
-            Self::CustomResourceDefinition(_)
-            | Self::Webhooks(_)
-            | Self::AdmissionPolicy(_)
-            | Self::AdmissionBinding(_)
-            | Self::ApiService(_)
-            | Self::EndpointSlice { .. }
-            | Self::Refusal(_)
-            | Self::Quota(_) => record::Body::unread(),
+            _ => record::Body::unread(),
         }
     }
 
@@ -98,21 +86,14 @@ impl Details {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CrdDetails {
-    /// `spec.group`.
     pub group: Arc<str>,
-    /// `spec.names.plural`.
     pub plural: Arc<str>,
-    /// `spec.names.kind`.
     pub kind: Arc<str>,
-    /// `spec.names.shortNames`.
     pub short_names: Vec<Arc<str>>,
-    /// `spec.names.categories`.
     pub categories: Vec<Arc<str>>,
-    /// `spec.scope`.
     pub scope: Scope,
     /// The versions, in the order of the definition.
     pub versions: Vec<CrdVersion>,
-    /// `status.storedVersions`.
     pub stored_versions: Vec<Arc<str>>,
     /// The condition `Established`; `None` if the status lacks it.
     pub established: Option<bool>,
@@ -136,7 +117,6 @@ pub struct CrdConverter {
 pub struct CrdVersion {
     /// Name, such as `v1beta1`.
     pub name: Arc<str>,
-    /// Whether the API server serves it.
     pub served: bool,
     /// Whether objects are stored in it.
     pub storage: bool,
@@ -146,9 +126,7 @@ pub struct CrdVersion {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ApiServiceDetails {
-    /// `spec.group`.
     pub group: Arc<str>,
-    /// `spec.version`.
     pub version: Arc<str>,
     /// Namespace and name of `spec.service`; `None` if the API server itself serves it.
     pub service: Option<(Arc<str>, Arc<str>)>,
@@ -231,11 +209,13 @@ pub fn read(
         }
         Kind::AdmissionPolicy => {
             let policy = admission::policy(reading, object);
-            return policy.map(|policy| Details::AdmissionPolicy(policy.into()));
+            return policy.ok().map(|policy| Details::AdmissionPolicy(policy.into()));
         }
         Kind::AdmissionPolicyBinding => {
             let binding = admission::binding(reading, object);
-            return binding.map(|binding| Details::AdmissionBinding(binding.into()));
+            return binding
+                .ok()
+                .map(|binding| Details::AdmissionBinding(binding.into()));
         }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;

@@ -7,10 +7,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{
-        Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set, object, put, put_part, unless_empty,
-        written,
-    },
+    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set},
     reading::{At, Reading, Unreadable},
 };
 use crate::body::ANNOTATION_LEADER;
@@ -24,7 +21,7 @@ facts! {
     }
     Endpoints {
         metadata {
-            has_leader_annotation: "annotations" => In(ANNOTATION_LEADER, Set),
+            has_leader_annotation: "annotations" => In(ANNOTATION_LEADER, Set("")),
         }
         object {
             has_ready_address: "subsets" => ReadyAddress,
@@ -53,16 +50,16 @@ facts! {
 
 map_of_facts! {
     ParentRef {
-        group: "group",
-        resource: "resource",
-        namespace: "namespace",
-        name: "name",
+        group: "group" => Filled,
+        resource: "resource" => Filled,
+        namespace: "namespace" => Filled,
+        name: "name" => Filled,
     }
     Consumer {
-        api_group: "apiGroup",
-        resource: "resource",
-        name: "name",
-        uid: "uid",
+        api_group: "apiGroup" => Filled,
+        resource: "resource" => Filled,
+        name: "name" => Filled,
+        uid: "uid" => Filled,
     }
 }
 

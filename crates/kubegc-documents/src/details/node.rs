@@ -10,7 +10,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    facts::{By, Codec, Fact, Facts, Object, Plain, object, put, put_part, unless_empty, written},
+    facts::{By, Codec, Fact, Facts, Filled, Object, Plain},
     reading::{At, Origin, Reading, Unreadable},
 };
 
@@ -44,10 +44,10 @@ facts! {
 
 map_of_facts! {
     Taint {
-        key: "key",
-        effect: "effect",
-        value: "value",
-        time_added: "timeAdded",
+        key: "key" => Filled,
+        effect: "effect" => Filled,
+        value: "value" => Filled,
+        time_added: "timeAdded" => Filled,
     }
 }
 
@@ -85,21 +85,14 @@ impl Fact for Condition {
     const TYPE: JsonType = JsonType::Map;
 
     fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        let condition_type = reading.text_or_empty(at.field("type"));
-        let status = reading.text_or_empty(at.field("status"));
-        let reason = reading.text_or_empty(at.field("reason"));
-        let message = reading.text_or_empty(at.field("message"));
-        let last_transition_time = reading.time(at.field("lastTransitionTime"));
-        let last_update_time = reading.time(at.field("lastUpdateTime"));
-        let observed_generation = i64::read(reading, at.field("observedGeneration"));
-        Ok(Self {
-            condition_type: condition_type?,
-            status: status?,
-            reason: reason?,
-            message: message?,
-            last_transition_time: last_transition_time?,
-            last_update_time: last_update_time?,
-            observed_generation: observed_generation?,
+        all!(Self {
+            condition_type: Fact::read(reading, at.field("type")),
+            status: Fact::read(reading, at.field("status")),
+            reason: Fact::read(reading, at.field("reason")),
+            message: Fact::read(reading, at.field("message")),
+            last_transition_time: Fact::read(reading, at.field("lastTransitionTime")),
+            last_update_time: Fact::read(reading, at.field("lastUpdateTime")),
+            observed_generation: Fact::read(reading, at.field("observedGeneration")),
         })
     }
 

@@ -25,11 +25,11 @@ const KEPT_CONDITIONS: &[&str] = &["DisruptionTarget"];
 
 map_of_facts! {
     Toleration {
-        key: "key",
-        operator: "operator",
-        value: "value",
-        effect: "effect",
-        toleration_seconds: "tolerationSeconds",
+        key: "key" => Filled,
+        operator: "operator" => Filled,
+        value: "value" => Filled,
+        effect: "effect" => Filled,
+        toleration_seconds: "tolerationSeconds" => Filled,
     }
 }
 
@@ -161,7 +161,6 @@ impl Facts for Pod {
     }
 }
 
-/// An annotation, if it exists.
 fn annotation(reading: &mut Reading<'_>, object: At<'_, '_>, key: &str) -> Found<Arc<str>> {
     let metadata = object.field("metadata");
     let annotations = metadata.field("annotations");

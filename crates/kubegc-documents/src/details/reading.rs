@@ -24,7 +24,6 @@ pub(super) struct At<'p, 'a> {
 }
 
 impl<'p, 'a> At<'p, 'a> {
-    /// The whole object.
     pub(super) const fn object(value: &'p Raw<'a>) -> Self {
         let path = Path {
             within: None,
@@ -41,7 +40,6 @@ impl<'p, 'a> At<'p, 'a> {
         }
     }
 
-    /// Whether there is no value.
     pub(super) const fn is_absent(&self) -> bool {
         self.value.is_null()
     }
@@ -90,11 +88,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// The reading of one object.
 pub(super) struct Reading<'r> {
     pub(super) texts: &'r mut Texts,
     pub(super) flaws: &'r mut Vec<DetailFlaw>,
-    /// The source of the object.
     pub(super) origin: Origin,
     /// Whether all fields of `spec` are optional, so that an absent one was not stripped.
     pub(super) may_lack_spec: bool,

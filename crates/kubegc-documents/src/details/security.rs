@@ -10,7 +10,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Each, Fact, Facts, In, Object, Plain, object, put, put_part, written},
+    facts::{Each, Fact, Facts, In, Object, Plain, object, written},
     node::Conditions,
     reading::{At, Origin, Reading, Unreadable},
 };
@@ -21,7 +21,6 @@ use crate::{
 
 /// The type of a Secret that has no other.
 const OPAQUE: &str = "Opaque";
-/// `type` of a Secret that is a bootstrap token.
 const BOOTSTRAP_TOKEN: &str = "bootstrap.kubernetes.io/token";
 
 facts! {

@@ -4,24 +4,14 @@ use kubegc_core::{LabelRequirement, LabelSelector, json::JsonType};
 use serde_json::{Value, json};
 
 use super::{
-    facts::Fact,
+    facts::{Fact, Plain},
     reading::{At, Reading, Unreadable},
 };
 
-impl Fact for LabelSelector {
-    const TYPE: JsonType = JsonType::Map;
-
-    /// One that is absent is empty.
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.map(at)?;
-        Ok(Self {
-            match_labels: reading.labels(at.field("matchLabels"))?,
-            match_expressions: Fact::read(reading, at.field("matchExpressions"))?,
-        })
-    }
-
-    fn write(&self) -> Value {
-        json!({ "matchLabels": self.match_labels, "matchExpressions": self.match_expressions.write() })
+map_of_facts! {
+    LabelSelector {
+        match_labels: "matchLabels" => Plain,
+        match_expressions: "matchExpressions" => Plain,
     }
 }
 

@@ -12,7 +12,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{By, Fact, Facts, In, Object, Plain, object, put, put_part, unless_empty, written},
+    facts::{By, Fact, Facts, Filled, In, Object, Plain, Set, object, written},
     reading::{At, Reading, Unreadable},
 };
 use crate::body::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY};
@@ -43,9 +43,14 @@ facts! {
 
 map_of_facts! {
     ClaimRef {
-        namespace: "namespace",
-        name: "name",
-        uid: "uid",
+        namespace: "namespace" => Filled,
+        name: "name" => Filled,
+        uid: "uid" => Filled,
+    }
+    VolumeAnnotations {
+        provisioned_by: ANNOTATION_PROVISIONED_BY => Plain,
+        bound_by_controller: ANNOTATION_BOUND_BY_CONTROLLER => Set("yes"),
+        migrated_to: ANNOTATION_MIGRATED_TO => Plain,
     }
 }
 
@@ -86,32 +91,6 @@ impl Fact for PersistentVolumeSource {
 
     fn unread() -> Value {
         json!({ "csi": false })
-    }
-}
-
-impl Fact for VolumeAnnotations {
-    const TYPE: JsonType = JsonType::Map;
-
-    fn read(reading: &mut Reading<'_>, annotations: At<'_, '_>) -> Result<Self, Unreadable> {
-        reading.map(annotations)?;
-        let mut text = |key: &'static str| reading.text(annotations.field(key));
-        let provisioned_by = text(ANNOTATION_PROVISIONED_BY);
-        let bound = text(ANNOTATION_BOUND_BY_CONTROLLER);
-        let migrated_to = text(ANNOTATION_MIGRATED_TO);
-        Ok(Self {
-            provisioned_by: provisioned_by?,
-            bound_by_controller: bound?.is_some(),
-            migrated_to: migrated_to?,
-        })
-    }
-
-    fn write(&self) -> Value {
-        let bound = self.bound_by_controller.then_some("yes");
-        Value::Object(object([
-            (ANNOTATION_PROVISIONED_BY, self.provisioned_by.write()),
-            (ANNOTATION_BOUND_BY_CONTROLLER, json!(bound)),
-            (ANNOTATION_MIGRATED_TO, self.migrated_to.write()),
-        ]))
     }
 }
 

@@ -9,7 +9,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set, put, put_part, written},
+    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set},
     node::Conditions,
     reading::{At, Reading, Unreadable},
 };
@@ -42,7 +42,7 @@ facts! {
             counts: "" => Plain,
         }
         metadata {
-            has_tracking_annotation: "annotations" => In(ANNOTATION_JOB_TRACKING, Set),
+            has_tracking_annotation: "annotations" => In(ANNOTATION_JOB_TRACKING, Set("")),
         }
     }
     CronJob {
@@ -71,26 +71,21 @@ impl Fact for JobCounts {
     const TYPE: JsonType = JsonType::Map;
 
     fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        let succeeded = i32::read(reading, at.field("succeeded"));
-        let failed = i32::read(reading, at.field("failed"));
         // Hardly two Jobs have the same.
-        let mut indexes = |field: &str| -> Result<Arc<str>, Unreadable> {
+        let indexes = |reading: &mut Reading<'_>, field: &str| -> Result<Arc<str>, Unreadable> {
             let indexes = reading.str(at.field(field))?;
             Ok(indexes.unwrap_or_default().into())
         };
-        let completed_indexes = indexes("completedIndexes");
-        let failed_indexes = indexes("failedIndexes");
         let uncounted = at.field("uncountedTerminatedPods");
-        reading.map(uncounted)?;
-        let uncounted_succeeded = Fact::read(reading, uncounted.field("succeeded"));
-        let uncounted_failed = Fact::read(reading, uncounted.field("failed"));
-        Ok(Self {
-            succeeded: succeeded?,
-            failed: failed?,
-            uncounted_succeeded: uncounted_succeeded?,
-            uncounted_failed: uncounted_failed?,
-            completed_indexes: completed_indexes?,
-            failed_indexes: failed_indexes?,
+        all!(Self {
+            succeeded: Fact::read(reading, at.field("succeeded")),
+            failed: Fact::read(reading, at.field("failed")),
+            completed_indexes: indexes(reading, "completedIndexes"),
+            failed_indexes: indexes(reading, "failedIndexes"),
+            uncounted_succeeded: reading
+                .map(uncounted)
+                .and_then(|_| Fact::read(reading, uncounted.field("succeeded"))),
+            uncounted_failed: Fact::read(reading, uncounted.field("failed")),
         })
     }
 

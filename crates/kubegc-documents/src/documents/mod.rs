@@ -65,18 +65,9 @@ use crate::{
 /// assert_eq!(error.to_string(), "kind: expected Pod, found Job");
 /// # Ok::<(), kubegc_controllers::DocumentError>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JsonDocuments {
     shared: Arc<Mutex<Store>>,
-}
-
-impl Default for JsonDocuments {
-    /// A reader that shares no texts yet.
-    fn default() -> Self {
-        Self {
-            shared: Arc::new(Mutex::new(Store::new())),
-        }
-    }
 }
 
 impl JsonDocuments {

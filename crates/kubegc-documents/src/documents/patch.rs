@@ -55,15 +55,12 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
     let has_whole_list = differences
         .iter()
         .any(|difference| difference.is_whole_list(patch_type));
+    let read_version = || needed(read.version, "resourceVersion").map(Some);
     let (uid, version) = match form {
-        Form::Update => (read.uid()?, Some(read.version()?)),
+        Form::Update => (Some(needed(read.uid, "uid")?.to_owned()), read_version()?),
         Form::Patch(_) => {
             let expected = expect.resource_version.as_ref().map(|version| version.as_str());
-            let version = if has_whole_list {
-                Some(read.version()?)
-            } else {
-                expected
-            };
+            let version = if has_whole_list { read_version()? } else { expected };
             (expect.uid.as_ref().map(Uid::to_string), version)
         }
     };
@@ -79,26 +76,17 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
 /// The whole object with the changes of a write, at the expected resourceVersion.
 pub(super) fn replace(write: &Write, document: &[u8]) -> Result<Vec<u8>, DocumentError> {
     let mut object = object_of(document)?;
-    let Preconditions {
-        uid,
-        resource_version,
-    } = write.precondition.clone();
-    Read::of(
-        &object,
-        &Preconditions {
-            uid,
-            resource_version: None,
-        },
-    )?;
+    let expect = Preconditions {
+        resource_version: None,
+        ..write.precondition.clone()
+    };
+    Read::of(&object, &expect)?;
     for change in &write.changes {
         change::apply(&mut object, change)?;
     }
-    if let Some(version) = resource_version {
-        put(
-            &mut object,
-            &["metadata", "resourceVersion"],
-            version.as_str().into(),
-        )?;
+    if let Some(version) = &write.precondition.resource_version {
+        let path = ["metadata", "resourceVersion"];
+        put(&mut object, &path, version.as_str().into())?;
     }
     Ok(Value::Object(object).to_string().into_bytes())
 }
@@ -135,17 +123,12 @@ impl<'d> Read<'d> {
         }
         Ok(read)
     }
+}
 
-    fn uid(&self) -> Result<Option<String>, DocumentError> {
-        let missing = || DocumentError::new("metadata.uid: missing, so the patch has no precondition");
-        self.uid.map(|uid| Some(uid.to_owned())).ok_or_else(missing)
-    }
-
-    fn version(&self) -> Result<&'d str, DocumentError> {
-        let missing =
-            || DocumentError::new("metadata.resourceVersion: missing, so the patch has no precondition");
-        self.version.ok_or_else(missing)
-    }
+/// A value without which a patch has no precondition.
+fn needed<'d>(value: Option<&'d str>, field: &str) -> Result<&'d str, DocumentError> {
+    let missing = || format!("metadata.{field}: missing, so the patch has no precondition");
+    value.ok_or_else(|| DocumentError::new(missing()))
 }
 
 type Sent = [(&'static str, Option<String>); 2];

@@ -174,17 +174,13 @@ impl Reading<'_> {
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match hint {
                 Some(hint) => return self.typed_list_end(&head, hint, shape),
+                None if self.ingest.pending.is_empty() => return self.mixed_list_end(&head),
                 // Among other files it is a part of the dump, which is incomplete then.
-                None if self.ingest.has_pending()
-                    && (is_member || self.ingest.all_are_inferred(self.source)) =>
-                {
+                None if is_member || self.ingest.all_are_inferred(self.source) => {
                     self.ingest.settle_pending(None, self.source);
                     return Ok(());
                 }
-                None if self.ingest.has_pending() => {
-                    "neither the list nor its items have a kind; give it with read_as"
-                }
-                None => return self.mixed_list_end(&head),
+                None => "neither the list nor its items have a kind; give it with read_as",
             },
             ("", _) => "it has items and no kind, so it is cut off or no list of objects",
             ("List", _) => {

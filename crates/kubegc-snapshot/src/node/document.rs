@@ -4,7 +4,7 @@ use std::{io::Read, str, sync::Arc};
 
 use serde_json::{Map, Value, error::Category};
 
-use crate::{Place, SnapshotError, document::json_words, sniff, window::Window, yaml};
+use crate::{Place, SnapshotError, document::json_words, sniff, unpack, window::Window, yaml};
 
 /// The kind of one document of a node, its runtime or its kubelet.
 #[non_exhaustive]
@@ -33,7 +33,6 @@ pub enum NodeDocument {
 }
 
 impl NodeDocument {
-    /// The name of the document in messages.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Containers => "crictl ps",
@@ -115,19 +114,7 @@ pub(crate) fn read(
     limit_bytes: usize,
 ) -> Result<Vec<Document>, SnapshotError> {
     let place = Place::new(Arc::clone(name));
-    let mut bytes = Vec::new();
-    let beyond = u64::try_from(limit_bytes).unwrap_or(u64::MAX).saturating_add(1);
-    input
-        .take(beyond)
-        .read_to_end(&mut bytes)
-        .map_err(|error| SnapshotError::io(name, error))?;
-    if bytes.len() > limit_bytes {
-        return Err(SnapshotError::TooLarge {
-            place,
-            line: 1,
-            limit_bytes,
-        });
-    }
+    let bytes = unpack::read_all(input, &place, limit_bytes)?;
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&bytes);
     refuse(&bytes[..bytes.len().min(sniff::BYTES)], &place)?;
     let text = str::from_utf8(bytes).map_err(|error| SnapshotError::NotText {

@@ -232,12 +232,10 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.parsed(path, text, text.parse().ok(), "a duration such as 2m0s")
     }
 
-    /// A list; `None` if unset.
     pub(crate) fn list(&mut self, path: &[&str]) -> Option<&'v [Value]> {
         self.typed(path, "a list", |value| value.as_array().map(Vec::as_slice))
     }
 
-    /// A list of texts; empty if unset.
     pub(crate) fn texts(&mut self, path: &[&str]) -> Vec<Arc<str>> {
         let mut texts = Vec::new();
         for (index, value) in self.list(path).unwrap_or_default().iter().enumerate() {
@@ -253,7 +251,6 @@ impl<'v, 'n> Entry<'v, 'n> {
         texts
     }
 
-    /// A map; `None` if unset.
     pub(crate) fn map(&mut self, path: &[&str]) -> Option<&'v Map<String, Value>> {
         self.typed(path, "a map", Value::as_object)
     }

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use crate::{Place, finding::Collected};
+use crate::{
+    Place,
+    finding::{Finding, Findings},
+};
 
 /// The category of a [`NodeFinding`].
 ///
@@ -62,38 +65,10 @@ impl fmt::Display for NodeProblem {
     }
 }
 
-/// One oddity of a node's documents.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct NodeFinding {
-    pub problem: NodeProblem,
-    /// The position; `None` if the finding concerns the node as a whole.
-    pub place: Option<Place>,
-    /// The container, sandbox, image, pod or record concerned, as far as its name could be read; empty if
-    /// it is none.
-    pub object: Box<str>,
-    /// Path of the field concerned, such as `containers[3].createdAt`; empty if it is none in particular.
-    pub field: Box<str>,
-    /// The particulars, as a phrase.
-    pub detail: Box<str>,
-}
+/// One oddity of a node's documents. Its object is a container, sandbox, image, pod or record.
+pub type NodeFinding = Finding<NodeProblem, Box<str>>;
 
-impl fmt::Display for NodeFinding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.problem)?;
-        if let Some(place) = &self.place {
-            write!(f, ": {place}")?;
-        }
-        for part in [&self.object, &self.field, &self.detail] {
-            if !part.is_empty() {
-                write!(f, ": {part}")?;
-            }
-        }
-        Ok(())
-    }
-}
-
-pub(crate) type Notes = Collected<NodeProblem, NodeFinding>;
+pub(crate) type Notes = Findings<NodeProblem, Box<str>>;
 
 impl Notes {
     pub(crate) fn note(
@@ -104,12 +79,10 @@ impl Notes {
         field: &str,
         detail: &str,
     ) {
-        self.add(problem, || NodeFinding {
-            problem,
-            place: place.cloned(),
-            object: object.into(),
+        self.add(problem, || Finding {
+            object: (!object.is_empty()).then(|| object.into()),
             field: field.into(),
-            detail: detail.into(),
+            ..Finding::new(problem, place.cloned(), detail)
         });
     }
 }

@@ -41,7 +41,7 @@ pub use document::NodeDocument;
 pub use finding::{NodeFinding, NodeProblem};
 pub use manifests::PodManifests;
 pub use pods_file::{PodsFile, read_all_pods};
-pub use reader::{NodeReader, PodsFrom};
+pub use reader::NodeReader;
 pub use records::write_records;
 pub use snapshot::NodeSnapshot;
 pub use stats::NodeStats;

@@ -2,12 +2,16 @@
 
 use std::{io::Read, path::Path, sync::Arc};
 
-use kubegc_core::Timestamp;
+use kubegc_core::{
+    Timestamp,
+    node_facts::{Container, Image, Sandbox},
+};
 use serde_json::Value;
 
 use super::{
     NodeDocument, NodeSnapshot, config, crictl,
     document::{self, Document},
+    fields::Entry,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts},
     records, settle, stats,
@@ -22,31 +26,15 @@ use crate::{
 const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
      or kubectl get pods -o json";
 
-/// The source of the pods.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub enum PodsFrom {
-    /// From documents of `kubectl get pods`. A pod that is in none of them exists if a container or sandbox
-    /// of it runs.
-    #[default]
-    Documents,
-    /// From what the runtime runs: a pod with a running container or sandbox exists, as in
-    /// [`add_running`](kubegc_node::driver::add_running). Nothing is known of other pods.
-    Runtime,
-    /// No source: nothing is known of any pod.
-    None,
-}
-
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,
     pub(crate) containers_whole: bool,
-    pub(crate) pods_from: PodsFrom,
     pub(crate) pods_whole: bool,
     /// A pod without a list does not prove that there are no others.
     pub(crate) pods_in_list: bool,
     pub(crate) no_image_volumes: bool,
     pub(crate) watched_since: Option<Timestamp>,
-    pub(crate) sandbox_image: Option<String>,
 }
 
 /// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
@@ -104,7 +92,6 @@ impl Default for NodeReader {
 }
 
 impl NodeReader {
-    /// A reader that has read nothing.
     pub fn new() -> Self {
         Self {
             lenient: false,
@@ -152,13 +139,6 @@ impl NodeReader {
         self
     }
 
-    /// The source of the pods. Default: [`PodsFrom::Documents`].
-    #[must_use]
-    pub fn pods_from(mut self, pods_from: PodsFrom) -> Self {
-        self.declared.pods_from = pods_from;
-        self
-    }
-
     /// Declares that the documents of `kubectl get pods` have every pod of the node. A pod that they do not
     /// have, and of which nothing runs, no longer exists, and its remains are garbage. Ignored if a pod could
     /// not be read.
@@ -190,14 +170,6 @@ impl NodeReader {
     #[must_use]
     pub fn image_gc_began_at(mut self, since: Timestamp) -> Self {
         self.declared.watched_since = Some(since);
-        self
-    }
-
-    /// The configured sandbox image, by name, digest or id; wins over the flag `--pod-infra-container-image`.
-    /// Counts up to 1.28 only.
-    #[must_use]
-    pub fn sandbox_image(mut self, reference: &str) -> Self {
-        self.declared.sandbox_image = Some(reference.to_owned());
         self
     }
 
@@ -401,19 +373,20 @@ impl NodeReader {
         let (parts, notes) = (&mut self.parts, &mut self.notes);
         match kind {
             NodeDocument::Containers => {
-                let result = crictl::listing(value, "containers", place, lenient, notes, |entry| {
-                    crictl::container(entry, now)
-                });
+                let key = |one: &Container| (Arc::clone(&one.id), Arc::default());
+                let read = |entry: &mut Entry<'_, '_>| crictl::container(entry, now);
+                let result = crictl::listing(value, "containers", place, lenient, notes, key, read);
                 parts.containers.take(result, place, what, notes);
             }
             NodeDocument::Sandboxes => {
-                let result = crictl::listing(value, "items", place, lenient, notes, |entry| {
-                    crictl::sandbox(entry, now)
-                });
+                let key = |one: &Sandbox| (Arc::clone(&one.id), Arc::default());
+                let read = |entry: &mut Entry<'_, '_>| crictl::sandbox(entry, now);
+                let result = crictl::listing(value, "items", place, lenient, notes, key, read);
                 parts.sandboxes.take(result, place, what, notes);
             }
             NodeDocument::Images => {
-                let result = crictl::listing(value, "images", place, lenient, notes, crictl::image);
+                let key = |one: &Image| (Arc::clone(&one.id), Arc::clone(&one.runtime_handler));
+                let result = crictl::listing(value, "images", place, lenient, notes, key, crictl::image);
                 parts.images.take(result, place, what, notes);
             }
             NodeDocument::ImageFileSystem => {

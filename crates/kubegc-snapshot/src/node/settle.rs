@@ -12,7 +12,7 @@ use super::{
     NodeSnapshot, NodeStats, RuntimeUsage,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts},
-    reader::{Declared, PodsFrom},
+    reader::Declared,
 };
 
 pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
@@ -21,7 +21,7 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     }
     let policy = policy(&parts, &mut notes);
     let pods = pods(&parts, declared, &mut notes);
-    let sandbox_image = sandbox_image(&parts, declared, &mut notes);
+    let sandbox_image = sandbox_image(&parts, &mut notes);
     let containers = listing(parts.containers);
     let image_volumes = match (&containers, &parts.statuses_failed) {
         _ if declared.no_image_volumes => Ok(Vec::new()),
@@ -105,36 +105,25 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
 
 /// The pods: those in documents, and those with a running container or a ready sandbox.
 fn pods(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Pods {
-    if declared.pods_from == PodsFrom::None {
-        return Pods::default();
-    }
     let containers = parts.containers.value().map(Vec::as_slice).unwrap_or_default();
     let sandboxes = parts.sandboxes.value().map(Vec::as_slice).unwrap_or_default();
-    let mut pods = Pods::default();
-    if declared.pods_from == PodsFrom::Documents {
-        pods.known = parts.pods.known.clone();
-        let whole = match &parts.pods {
-            _ if !declared.pods_whole => false,
-            seen if !seen.listed => {
-                notes.note(NodeProblem::NotWhole, None, "", "", "no document lists the pods");
-                false
-            }
-            seen if declared.pods_in_list && !seen.in_list => {
-                let detail = "one pod, and no list of pods";
-                notes.note(NodeProblem::NotWhole, None, "", "", detail);
-                false
-            }
-            seen => match &seen.incomplete {
-                None => true,
-                Some(why) => {
-                    notes.note(NodeProblem::NotWhole, None, "", "", why);
-                    false
-                }
-            },
-        };
-        pods.sources_ready = whole;
-        pods.synced = whole;
+    let seen = &parts.pods;
+    let gap = if !seen.listed {
+        Some("no document lists the pods")
+    } else if declared.pods_in_list && !seen.in_list {
+        Some("one pod, and no list of pods")
+    } else {
+        seen.incomplete.as_deref()
+    };
+    if let Some(gap) = gap.filter(|_| declared.pods_whole) {
+        notes.note(NodeProblem::NotWhole, None, "", "", gap);
     }
+    let is_whole = declared.pods_whole && gap.is_none();
+    let mut pods = Pods {
+        known: seen.known.clone(),
+        sources_ready: is_whole,
+        synced: is_whole,
+    };
     let listed: BTreeSet<Uid> = pods.known.keys().cloned().collect();
     // The rule of a live node, so that a dump of it leads to the same plans.
     add_running(&mut pods, containers, sandboxes);
@@ -192,9 +181,8 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
 }
 
 /// The id of the configured sandbox image.
-fn sandbox_image(parts: &Parts, declared: &Declared, notes: &mut Notes) -> Option<Arc<str>> {
-    let flag = parts.flags.value().and_then(|flags| flags.sandbox_image.as_ref());
-    let wanted = declared.sandbox_image.as_ref().or(flag)?;
+fn sandbox_image(parts: &Parts, notes: &mut Notes) -> Option<Arc<str>> {
+    let wanted = parts.flags.value()?.sandbox_image.as_ref()?;
     let images = parts.images.value()?;
     let is_wanted = |image: &&Arc<Image>| {
         *image.id == **wanted

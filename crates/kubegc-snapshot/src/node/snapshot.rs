@@ -18,15 +18,12 @@ pub struct NodeSnapshot {
     /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet
     /// would refuse them.
     pub policy: Option<PolicySpec>,
-    /// The kubelet's measurements; `None` if missing.
     pub stats: Option<NodeStats>,
-    /// The runtime's usage; `None` if missing.
     pub usage: Option<RuntimeUsage>,
     /// The containers that were inspected one by one, by id.
     pub statuses: BTreeMap<Arc<str>, ContainerStatus>,
     /// The findings, in a fixed order; of each problem the first
     /// [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX).
     pub findings: Vec<NodeFinding>,
-    /// Number of findings by problem.
     pub finding_counts: BTreeMap<NodeProblem, u64>,
 }

@@ -8,7 +8,7 @@
 use kubegc_core::Timestamp;
 use kubegc_fixtures::check_transcript;
 use kubegc_node::{Listing, PolicySpec, Unlisted};
-use kubegc_snapshot::{NodeReader, NodeSnapshot, PodsFrom, SnapshotError};
+use kubegc_snapshot::{NodeReader, NodeSnapshot, SnapshotError};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -45,14 +45,11 @@ fn output(input: &str) -> String {
             "now" => (reader, nothing) = (reader.now(now()), nothing.now(now())),
             "containers-are-whole" => reader = reader.containers_are_whole(),
             "pods-are-whole" => reader = reader.pods_are_whole(),
-            "pods-from-runtime" => reader = reader.pods_from(PodsFrom::Runtime),
-            "no-pods" => reader = reader.pods_from(PodsFrom::None),
             "no-image-volumes" => reader = reader.no_image_volumes(),
             "image-gc-began-at" => {
                 let at = Timestamp::from_secs(rest.parse().expect("seconds"));
                 reader = reader.image_gc_began_at(at);
             }
-            "sandbox-image" => reader = reader.sandbox_image(rest),
             "flags" => reader.read_flags(rest.split(' ')),
             "containers" => documents.push(ps(&entries(rest, container)).into_bytes()),
             "sandboxes" => documents.push(pods(&entries(rest, sandbox)).into_bytes()),

@@ -7,14 +7,8 @@ use kubegc_core::{
     node_facts::{Container, ContainerImage, ContainerState, PodIdentity, label},
 };
 
-use super::{Listed, Outcome, created_at, short};
+use super::{Outcome, created_at, short};
 use crate::node::{fields::Entry, finding::NodeProblem};
-
-impl Listed for Container {
-    fn key(&self) -> (Arc<str>, Arc<str>) {
-        (Arc::clone(&self.id), Arc::default())
-    }
-}
 
 /// Reads a container.
 ///

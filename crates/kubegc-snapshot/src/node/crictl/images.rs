@@ -4,14 +4,8 @@ use std::sync::Arc;
 
 use kubegc_core::node_facts::Image;
 
-use super::{Listed, Outcome, short};
+use super::{Outcome, short};
 use crate::node::{fields::Entry, finding::NodeProblem};
-
-impl Listed for Image {
-    fn key(&self) -> (Arc<str>, Arc<str>) {
-        (Arc::clone(&self.id), Arc::clone(&self.runtime_handler))
-    }
-}
 
 /// Reads an image. An unreadable one is left out: an image that is not listed is not removed.
 pub(crate) fn read(entry: &mut Entry<'_, '_>) -> Outcome<Image> {

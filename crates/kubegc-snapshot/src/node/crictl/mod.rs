@@ -14,7 +14,7 @@ pub use self::usage::{FileSystemUsage, RuntimeUsage};
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 pub(crate) use self::{
     containers::read as container, images::read as image, sandboxes::read as sandbox, status::read as status,
@@ -26,7 +26,6 @@ use super::{
 };
 use crate::Place;
 
-/// The result of reading one entry.
 pub(crate) enum Outcome<T> {
     /// All deciding fields are present.
     Sure(T),
@@ -39,39 +38,27 @@ pub(crate) enum Outcome<T> {
     Lost,
 }
 
-/// The unique key of an entry of a listing.
-pub(crate) trait Listed: PartialEq {
-    fn key(&self) -> (Arc<str>, Arc<str>);
-}
-
-/// Reads a listing; the reason if it is unknown.
+/// Reads a listing; the reason if it is unknown. `key` is unique in it.
 ///
 /// # Complexity
 /// O(n log n) for n entries.
-pub(crate) fn listing<T: Listed>(
+pub(crate) fn listing<T: PartialEq>(
     value: &Value,
     name: &'static str,
     place: &Place,
     lenient: bool,
     notes: &mut Notes,
+    key: fn(&T) -> (Arc<str>, Arc<str>),
     read: impl Fn(&mut Entry<'_, '_>) -> Outcome<T>,
 ) -> Result<Vec<Arc<T>>, String> {
-    let no_entries = Vec::new();
-    let values = match value.get(name) {
-        Some(Value::Array(values)) => values,
-        Some(Value::Null) => &no_entries,
-        other => {
-            let (problem, detail) = match other {
-                Some(other) => (
-                    NodeProblem::BadField,
-                    format!("expected a list, found {}", crate::tree::type_name(other)),
-                ),
-                None => (NodeProblem::MissingField, "missing".to_owned()),
-            };
-            notes.note(problem, Some(place), "", name, &detail);
-            return Err(format!("{place}: {name}: {detail}"));
-        }
-    };
+    let no_fields = Map::new();
+    let map = value.as_object().unwrap_or(&no_fields);
+    let mut listing = Entry::new(map, place, "", notes);
+    if !map.contains_key(name) {
+        listing.missing(&[name]);
+    }
+    let values = listing.list(&[name]).unwrap_or_default();
+    listing.checked(())?;
     let mut entries: Vec<Arc<T>> = Vec::with_capacity(values.len());
     let mut positions: BTreeMap<(Arc<str>, Arc<str>), usize> = BTreeMap::new();
     let mut unknown: Option<String> = None;
@@ -102,9 +89,9 @@ pub(crate) fn listing<T: Listed>(
             entry.note(NodeProblem::Held, &[], detail);
         }
         let Some(read) = read else { continue };
-        match positions.get(&read.key()) {
+        match positions.get(&key(&read)) {
             None => {
-                positions.insert(read.key(), entries.len());
+                positions.insert(key(&read), entries.len());
                 entries.push(Arc::new(read));
             }
             Some(&at) if *entries[at] == read => {

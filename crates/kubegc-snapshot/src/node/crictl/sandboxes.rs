@@ -1,20 +1,12 @@
 //! One entry of `crictl pods`.
 
-use std::sync::Arc;
-
 use kubegc_core::{
     Timestamp, Uid,
     node_facts::{PodIdentity, Sandbox, SandboxState},
 };
 
-use super::{Listed, Outcome, created_at, short};
+use super::{Outcome, created_at, short};
 use crate::node::{fields::Entry, finding::NodeProblem};
-
-impl Listed for Sandbox {
-    fn key(&self) -> (Arc<str>, Arc<str>) {
-        (Arc::clone(&self.id), Arc::default())
-    }
-}
 
 /// Reads a sandbox.
 ///
