@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque, vec_deque::Iter},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -49,33 +50,24 @@ impl Table {
         replaced
     }
 
-    pub(crate) fn remove(&mut self, namespace: &str, name: &str) {
-        let Some(names) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        self.len -= usize::from(names.remove(name).is_some());
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        let names = self.namespaces.get_mut(namespace)?;
+        let removed = names.remove(name);
+        self.len -= usize::from(removed.is_some());
         if names.is_empty() {
             self.namespaces.remove(namespace);
         }
+        removed
     }
 
     /// The objects of one namespace or of all, ordered by namespace and name.
     pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
-        match namespace {
-            Some(namespace) => self
-                .namespaces
-                .get(namespace)
-                .into_iter()
-                .flat_map(BTreeMap::values)
-                .cloned()
-                .collect(),
-            None => self
-                .namespaces
-                .values()
-                .flat_map(BTreeMap::values)
-                .cloned()
-                .collect(),
-        }
+        let bound = namespace.map_or(Bound::Unbounded, Bound::Included);
+        let namespaces = self.namespaces.range::<str, _>((bound, bound));
+        namespaces
+            .flat_map(|(_, names)| names.values())
+            .cloned()
+            .collect()
     }
 
     /// The namespaces that contain objects, in order.
