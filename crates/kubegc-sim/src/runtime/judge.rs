@@ -100,8 +100,8 @@ pub(super) fn harms(world: &World, call: &CallRecord) -> Vec<Harm> {
             };
             harms.extend(image.pinned.then_some(Harm::PinnedImageRemoved));
             let is_its = |row: &&ContainerRow| {
-                let key = row.image.as_ref();
-                key.is_some_and(|(id, handler)| *id == image.id && *handler == image.runtime_handler)
+                let own = &row.facts.image;
+                own.id == image.id && own.runtime_handler == image.runtime_handler
             };
             harms.extend(containers().find(is_its).map(|row| Harm::UsedImageRemoved {
                 container_id: Arc::clone(&row.facts.id),
