@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{DeleteOptions, KindId, KubernetesVersion, deletion::DeleteOptionsSpec, version::behavior};
+use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
 
-use super::{ApiServer, Response};
+use super::{ApiServer, Response, delete::valid};
 use crate::{
     Filter, StoredObject,
     status::{self, Refusal},
@@ -115,10 +115,4 @@ impl ApiServer {
         }
         Ok(list.with(warnings))
     }
-}
-
-fn valid(version: KubernetesVersion, options: &DeleteOptionsSpec) -> Result<DeleteOptions, Refusal> {
-    options
-        .validate()
-        .map_err(|errors| status::invalid_delete_options(version, &errors))
 }

@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DefaultDeletion, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
+    Behavior, DefaultDeletion, DeleteOptions, KindId, KubernetesVersion, ObjectMeta, ResourceVersion,
+    SharedMeta, Timestamp,
     deletion::{DeleteOptionsSpec, Propagation, finalizers_of_deletion, mark_terminating},
     version::behavior,
 };
@@ -63,13 +64,10 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptionsSpec,
     ) -> Response {
-        if let Err(refusal) = self.kind(kind) {
-            return refusal.into();
-        }
-        match options.validate() {
-            Ok(options) => self.delete_with(kind, namespace, name, &options),
-            Err(errors) => status::invalid_delete_options(self.version, &errors).into(),
-        }
+        self.kind(kind)
+            .and_then(|_| valid(self.version, options))
+            .map(|options| self.delete_with(kind, namespace, name, &options))
+            .into()
     }
 
     /// Deletes an object, with validated options.
@@ -342,6 +340,16 @@ impl ApiServer {
         }
         status.into()
     }
+}
+
+/// The options, if they are consistent.
+pub(super) fn valid(
+    version: KubernetesVersion,
+    options: &DeleteOptionsSpec,
+) -> Result<DeleteOptions, Refusal> {
+    options
+        .validate()
+        .map_err(|errors| status::invalid_delete_options(version, &errors))
 }
 
 /// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.

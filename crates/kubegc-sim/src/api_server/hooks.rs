@@ -391,17 +391,9 @@ impl ApiServer {
         if !configured.webhook.refuses_on_failure {
             return Ok(false);
         }
-        let why = match &*problems {
-            [problem] => problem.clone(),
-            problems => format!("[{}]", problems.join(", ")),
-        };
         let name = review["name"].as_str().unwrap_or_default();
-        Err(status::forbidden(
-            self.resource(request.kind),
-            name,
-            &why,
-            Vec::new(),
-        ))
+        let (resource, why) = (self.resource(request.kind), status::joined(&problems));
+        Err(status::forbidden(resource, name, &why, Vec::new()))
     }
 }
 

@@ -381,11 +381,7 @@ impl Reviewed<'_> {
                 }
             }
         } else if policy.refuses_on_failure {
-            let message = match &*problems {
-                [problem] => problem.clone(),
-                problems => format!("[{}]", problems.join(", ")),
-            };
-            failures.push((Arc::default(), message));
+            failures.push((Arc::default(), status::joined(&problems)));
         }
         if let Some(condition) = unknown_match {
             let may_refuse = !failures.is_empty() || undecided.is_some();

@@ -213,19 +213,11 @@ impl ApiServer {
             subresource,
             Scope::Namespaced,
         );
-        let read = |value: &Value| {
-            let read = Manifest::read(value.clone());
-            read.map(|manifest| manifest.object)
-                .map_err(|error| status::bad_request(error.to_string()))
-        };
+        let read = |value: &Value| Manifest::read(value.clone()).map(|manifest| manifest.object);
         let (old, new) = (old.map(read).transpose()?, read(new)?);
         let request = hooks::Request {
-            operation,
-            kind,
-            subresource,
             body: Some(&body),
-            old: old.as_ref(),
-            dry_run: false,
+            ..hooks::Request::new(operation, kind, subresource, old.as_ref())
         };
         let mut changed = new.clone();
         self.mutate(request, Some(&mut changed), |_| Ok(()))?;
