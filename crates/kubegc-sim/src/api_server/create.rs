@@ -31,29 +31,19 @@ impl ApiServer {
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in
     /// `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.create_typed(kind, namespace, object, None)
+        self.create_with_uid(kind, namespace, object, None)
     }
 
-    /// Creates an object whose uid the caller chooses: for tests and replays.
+    /// Creates an object whose uid the caller may choose: for tests and replays.
     pub fn create_with_uid(
         &mut self,
         kind: KindId,
         namespace: &str,
         object: StoredObject,
-        uid: Uid,
-    ) -> Response {
-        self.create_typed(kind, namespace, object, Some(uid))
-    }
-
-    fn create_typed(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        object: StoredObject,
-        uid: Option<Uid>,
+        uid: impl Into<Option<Uid>>,
     ) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, uid, None))
+            .and_then(|object| self.try_create(kind, namespace, object, uid.into(), None))
             .into()
     }
 

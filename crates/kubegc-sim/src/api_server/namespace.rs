@@ -12,10 +12,7 @@ use kubegc_core::{
 };
 use serde_json::Value;
 
-use super::{
-    ApiServer, EventType, Response,
-    delete::{Outcome, check_before_marking},
-};
+use super::{ApiServer, EventType, Response, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Details, Refusal},
@@ -51,7 +48,7 @@ pub(super) fn delete(
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
     let existing = server.existing(kind, "", name)?;
-    check_before_marking(server, kind, &existing, options)?;
+    server.check_before_marking(kind, &existing.meta, options)?;
     if !existing.meta.is_deleting() {
         let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
         let mut object = StoredObject::clone(&existing);

@@ -27,10 +27,7 @@ pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
-use super::{
-    ApiServer, EventType, Response,
-    delete::{Outcome, check_before_marking},
-};
+use super::{ApiServer, EventType, Response, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -56,7 +53,7 @@ pub(super) fn delete(
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
     let existing = server.existing(kind, "", name)?;
-    check_before_marking(server, kind, &existing, options)?;
+    server.check_before_marking(kind, &existing.meta, options)?;
     if existing.meta.is_deleting() {
         let mut grace = options.grace_period_seconds;
         return server.delete_object(kind, "", name, options, &mut grace);

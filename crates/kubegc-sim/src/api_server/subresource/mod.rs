@@ -224,9 +224,12 @@ impl ApiServer {
         self.call_validating(request, Some(&new)).map(drop)
     }
 
-    /// The part of an object that a subresource writes.
+    /// The part of an object that a subresource writes; all of it if that is empty.
     pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
         self.kind(kind)?;
+        if subresource.is_empty() {
+            return Ok(Part::Whole);
+        }
         if !self.has_subresource(kind, subresource) {
             return Err(status::unserved());
         }
