@@ -26,9 +26,8 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
     pub(super) fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
-        let table = self.shape.table_of("namespaces")?;
-        let object = self.tables[table as usize].as_deref()?.find("", name)?;
-        Some(object)
+        let namespace = self.table_of("namespaces")?.find("", name);
+        namespace.map(|namespace| &**namespace)
     }
 }
 

@@ -20,7 +20,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, Table, admission,
+    ApiServer, admission,
     hooks::{self, Request},
 };
 use crate::{
@@ -117,11 +117,8 @@ impl ApiServer {
     }
 
     fn has_stored_bindings(&self) -> bool {
-        let table = self
-            .shape
-            .table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
-        let table = table.and_then(|table| self.tables[table as usize].as_deref());
-        table.is_some_and(|table: &Table| table.len() > 0) && self.version.has(EVALUATED)
+        let table = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
+        table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
     }
 
     /// Evaluates the policies for a request. Returns warnings. `object`: the object as it will be stored;

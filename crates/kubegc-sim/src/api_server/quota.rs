@@ -151,12 +151,11 @@ impl ApiServer {
 
     /// The quotas of a namespace, by name; `None` if there are none.
     fn quotas_of(&self, namespace: &str) -> Option<Vec<Arc<StoredObject>>> {
-        let table = self.shape.table_of("resourcequotas")?;
-        let table = self.tables[table as usize].as_deref()?;
-        if table.len() == 0 || namespace.is_empty() {
+        if namespace.is_empty() {
             return None;
         }
-        Some(table.list(Some(namespace))).filter(|quotas| !quotas.is_empty())
+        let quotas = self.table_of("resourcequotas")?.list(Some(namespace));
+        Some(quotas).filter(|quotas| !quotas.is_empty())
     }
 
     /// Adjusts the usage of quotas to a write of an object, as soon as the controller `resourcequota` would.

@@ -300,10 +300,7 @@ impl ApiServer {
         if !self.resource(kind).custom {
             return None;
         }
-        let table = self
-            .shape
-            .table_of("customresourcedefinitions.apiextensions.k8s.io")?;
-        let table = self.tables[table as usize].as_deref()?;
+        let table = self.table_of("customresourcedefinitions.apiextensions.k8s.io")?;
         table.find("", &self.shape.kinds.get(kind.index())?.definition)
     }
 }
