@@ -331,6 +331,11 @@ impl StoredObject {
     }
 }
 
+/// The items of the list in a field of an object; none where there is no list.
+pub(crate) fn list<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    object.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
 /// Removes the typed fields from a JSON `metadata` and returns them.
 pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
     let read = MetaFields::deserialize(&*fields);

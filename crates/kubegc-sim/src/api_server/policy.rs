@@ -25,6 +25,7 @@ use super::{
 };
 use crate::{
     StoredObject,
+    object::list,
     status::{self, Cause, Refusal, RefusedBy},
 };
 
@@ -490,10 +491,6 @@ impl Reviewed<'_> {
 
 fn text(value: &Value, key: &str) -> Arc<str> {
     value.get(key).and_then(Value::as_str).unwrap_or_default().into()
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Reads the spec of a policy.

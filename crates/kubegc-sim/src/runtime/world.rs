@@ -157,6 +157,10 @@ impl World {
 
     // Images.
 
+    pub(super) fn all_images(&self) -> Vec<Arc<Image>> {
+        self.images.iter().map(|row| Arc::clone(&row.facts)).collect()
+    }
+
     /// The position of the image of this handler with an id, tag or digest.
     pub(super) fn image_place(&self, reference: &str, handler: &str) -> Option<usize> {
         let at = |is_it: fn(&Image, &str) -> bool| {
@@ -322,6 +326,10 @@ impl World {
     }
 
     // Containers.
+
+    pub(super) fn all_containers(&self) -> Vec<Arc<Container>> {
+        self.containers.iter().map(|row| Arc::clone(&row.facts)).collect()
+    }
 
     pub(super) fn container(&self, id: &str) -> Option<&ContainerRow> {
         self.containers.iter().find(|row| *row.facts.id == *id)
