@@ -6,9 +6,8 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KindId, PropagationPolicy, Scope,
-    deletion::Propagation,
-    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    Behavior, DefaultDeletion, DeleteOptions, KindId, PropagationPolicy, Scope,
+    deletion::{Propagation, finalizers_of_deletion},
 };
 use serde_json::Value;
 
@@ -72,24 +71,15 @@ pub(super) fn delete(
 /// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false`
 /// means foreground deletion.
 fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
-    let wanted = match options.propagation {
+    let propagation = match options.propagation {
         None => return,
-        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
-            Some(FINALIZER_ORPHAN)
-        }
-        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Foreground)) => {
-            Some(FINALIZER_FOREGROUND)
-        }
-        Some(Propagation::Policy(PropagationPolicy::Background)) => None,
+        Some(Propagation::OrphanDependents(false)) => Propagation::Policy(PropagationPolicy::Foreground),
+        Some(propagation) => propagation,
     };
     let finalizers = &mut object.meta.finalizers;
-    finalizers.retain(|name| {
-        ![FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**name) || Some(&**name) == wanted
-    });
-    if let Some(wanted) = wanted
-        && !finalizers.iter().any(|name| **name == *wanted)
-    {
-        finalizers.push(wanted.into());
+    let changed = finalizers_of_deletion(finalizers, DefaultDeletion::Delete, Some(propagation));
+    if let Some(changed) = changed {
+        *finalizers = changed;
     }
 }
 
