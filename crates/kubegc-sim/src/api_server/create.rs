@@ -1,6 +1,6 @@
 //! Creates objects: checks, defaults and generated names.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
@@ -195,14 +195,11 @@ impl ApiServer {
                     _ if resource.custom => known.status_subresource,
                     _ => types::prepare::owns_no_status(resource, self.version),
                 };
-                object.managers =
-                    if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
-                        let mut sent = object.clone();
-                        sent.body_mut().remove("status");
-                        self.tracked(kind, None, &sent, Part::Whole)
-                    } else {
-                        self.tracked(kind, None, &object, Part::Whole)
-                    };
+                let mut sent = Cow::Borrowed(&object);
+                if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
+                    sent.to_mut().body_mut().remove("status");
+                }
+                object.managers = self.tracked(kind, None, &sent, Part::Whole);
             }
             None => {}
         }

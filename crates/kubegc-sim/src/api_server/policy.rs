@@ -304,15 +304,10 @@ impl Reviewed<'_> {
             return Err(Problem::Error(why));
         };
         let resource = &catalog[kind_id];
-        let ParameterReference {
-            name,
-            namespace,
-            selector,
-            must_exist,
-        } = reference;
+        let name = &reference.name;
         let own = self.metas();
         let own = own.last().map_or("", |meta| &*meta.namespace);
-        let namespace = match (resource.is_namespaced(), &**namespace) {
+        let namespace = match (resource.is_namespaced(), &*reference.namespace) {
             (true, "") => own,
             (true, namespace) => namespace,
             (false, "") => "",
@@ -335,9 +330,9 @@ impl Reviewed<'_> {
         };
         let found = found
             .iter()
-            .filter(|object| !name.is_empty() || selector.matches(&object.meta));
+            .filter(|object| !name.is_empty() || reference.selector.matches(&object.meta));
         let found: Vec<Value> = found.map(|object| object.to_json(resource)).collect();
-        if found.is_empty() && *must_exist {
+        if found.is_empty() && reference.must_exist {
             let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
             return Err(Problem::Error(why.to_owned()));
         }
@@ -362,14 +357,12 @@ impl Reviewed<'_> {
         let mut undecided = None;
         if problems.is_empty() {
             for validation in &policy.validations {
-                let Validation {
-                    expression, reason, ..
-                } = validation;
+                let expression = &validation.expression;
                 match self.holds(expression, policy, parameter) {
                     Ok(true) => {}
                     Ok(false) => {
                         let message = self.message(validation, policy, parameter);
-                        failures.push((Arc::clone(reason), message));
+                        failures.push((Arc::clone(&validation.reason), message));
                     }
                     Err(Problem::Unknown) => undecided = undecided.or(Some(expression)),
                     Err(Problem::Error(problem)) if policy.refuses_on_failure => {

@@ -109,10 +109,9 @@ impl EventLog {
 
     /// Drops everything up to a revision.
     pub(crate) fn forget(&mut self, through: u64) {
-        while self.events.front().is_some_and(|event| event.revision <= through) {
-            if let Some(oldest) = self.events.pop_front() {
-                self.forgotten = oldest.revision;
-            }
+        let count = self.events.partition_point(|event| event.revision <= through);
+        if let Some(newest) = self.events.drain(..count).next_back() {
+            self.forgotten = newest.revision;
         }
     }
 

@@ -331,10 +331,7 @@ pub(super) fn selector_text(selector: Option<&Value>) -> String {
     let is_structured = ["matchLabels", "matchExpressions"]
         .iter()
         .any(|key| selector.get(key).is_some());
-    let read = if is_structured {
-        label_selector(selector)
-    } else {
-        label_selector(&json!({ "matchLabels": selector }))
-    };
+    let labels = json!({ "matchLabels": selector });
+    let read = label_selector(if is_structured { selector } else { &labels });
     read.unwrap_or_default().to_string()
 }
