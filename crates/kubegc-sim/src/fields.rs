@@ -20,26 +20,22 @@ use crate::Selector;
 /// # Upstream
 /// `ParseSelector` in `apimachinery/pkg/fields/selector.go`, 1.30.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct FieldSelector(Vec<Requirement>);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Requirement {
-    field: String,
-    value: String,
-    equal: bool,
-}
+pub struct FieldSelector(
+    /// Fields, values, and whether they are to be equal.
+    Vec<(String, String, bool)>,
+);
 
 impl FieldSelector {
     /// The fields of the requirements, in order.
     pub fn fields(&self) -> impl Iterator<Item = &str> {
-        self.0.iter().map(|requirement| &*requirement.field)
+        self.0.iter().map(|(field, ..)| &**field)
     }
 
     /// Whether the selector matches an object whose fields have these values; a missing field is empty.
     pub fn matches_by(&self, mut value: impl FnMut(&str) -> String) -> bool {
         self.0
             .iter()
-            .all(|requirement| (value(&requirement.field) == requirement.value) == requirement.equal)
+            .all(|(field, wanted, is_equal)| (value(field) == *wanted) == *is_equal)
     }
 }
 
@@ -55,11 +51,8 @@ impl std::str::FromStr for FieldSelector {
             let bad = |problem: &str| FieldError::invalid("fieldSelector", text, problem);
             let unreadable = || bad(&format!("invalid selector: '{text}'; can't understand '{part}'"));
             let (field, value, equal) = split(part).ok_or_else(unreadable)?;
-            requirements.push(Requirement {
-                field: field.to_owned(),
-                value: unescaped(value).map_err(|problem| bad(&problem))?,
-                equal,
-            });
+            let value = unescaped(value).map_err(|problem| bad(&problem))?;
+            requirements.push((field.to_owned(), value, equal));
         }
         Ok(Self(requirements))
     }

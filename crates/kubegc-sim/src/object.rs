@@ -331,15 +331,14 @@ impl StoredObject {
     }
 }
 
-/// Removes the typed fields from a JSON `metadata` and returns them.
-pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
-    let meta = read_meta(fields)?;
-    fields.retain(|key, _| !TYPED.contains(&key.as_str()));
-    Ok(meta)
+/// The items of the list in a field of an object; none where there is no list.
+pub(crate) fn list<'v>(object: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
+    object.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn read_meta(fields: &Map<String, Value>) -> Result<ObjectMeta, FieldError> {
-    let read = MetaFields::deserialize(fields);
+/// Removes the typed fields from a JSON `metadata` and returns them.
+pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, FieldError> {
+    let read = MetaFields::deserialize(&*fields);
     let meta: MetaFields<'_> = read.map_err(|error| {
         FieldError::invalid(
             "metadata",
@@ -347,14 +346,13 @@ fn read_meta(fields: &Map<String, Value>) -> Result<ObjectMeta, FieldError> {
             &error.to_string(),
         )
     })?;
-    match meta.wrong().first() {
-        Some(wrong) => Err(FieldError::invalid(
-            &wrong.field,
-            wrong.found.name(),
-            &format!("must be {}", wrong.expected),
-        )),
-        None => meta.to_meta(|text| text.into()),
+    if let Some(wrong) = meta.wrong().first() {
+        let problem = format!("must be {}", wrong.expected);
+        return Err(FieldError::invalid(&wrong.field, wrong.found.name(), &problem));
     }
+    let meta = meta.to_meta(|text| text.into())?;
+    fields.retain(|key, _| !TYPED.contains(&key.as_str()));
+    Ok(meta)
 }
 
 /// The fields of a JSON `metadata` that are typed.

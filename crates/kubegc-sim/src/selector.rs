@@ -5,7 +5,7 @@ use std::{cmp::Ordering, sync::Arc};
 use kubegc_core::{FieldError, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta};
 use serde_json::Value;
 
-use crate::{formats, status::quoted};
+use crate::{formats, object::list, status::quoted};
 
 /// A label selector, in the text form of URLs: `app=web,tier!=db,env in (a, b),!legacy,generation>5`.
 ///
@@ -79,20 +79,12 @@ impl std::str::FromStr for Selector {
 /// assert_eq!(selector.to_string(), "tier in (db,web)");
 /// ```
 pub fn label_selector(selector: &Value) -> Option<LabelSelector> {
-    let list = |value: &Value, key: &str| {
-        value
-            .get(key)
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
     let labels = selector.get("matchLabels").and_then(Value::as_object);
     let labels = labels.into_iter().flatten();
-    let requirements = list(selector, "matchExpressions");
-    let requirements = requirements.iter().map(|requirement| {
+    let requirements = list(selector, "matchExpressions").map(|requirement| {
         let text = |key: &str| requirement.get(key).and_then(Value::as_str).unwrap_or_default();
-        let values = list(requirement, "values");
-        let values = values.iter().filter_map(Value::as_str).map(Arc::from).collect();
+        let values = list(requirement, "values").filter_map(Value::as_str);
+        let values = values.map(Arc::from).collect();
         LabelRequirement::new(text("key").into(), text("operator"), values)
     });
     Some(LabelSelector {

@@ -307,6 +307,13 @@ impl Cause {
 /// An error that is returned to the client.
 pub(crate) type Refusal = Box<Status>;
 
+/// The problem of a body that cannot be read.
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        bad_request(error.to_string())
+    }
+}
+
 /// A response without an object.
 pub(crate) fn refusal(
     code: u16,
@@ -539,9 +546,14 @@ fn aggregate(causes: &[Cause], pointers_differ: bool) -> String {
             texts.push(text);
         }
     }
-    match texts.as_slice() {
+    joined(&texts)
+}
+
+/// Several problems in one text: more than one in brackets.
+pub(crate) fn joined(problems: &[String]) -> String {
+    match problems {
         [only] => only.clone(),
-        _ => format!("[{}]", texts.join(", ")),
+        _ => format!("[{}]", problems.join(", ")),
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{DeleteOptions, KindId, KubernetesVersion, deletion::DeleteOptionsSpec, version::behavior};
+use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
 
-use super::{ApiServer, Response};
+use super::{ApiServer, Response, delete::valid};
 use crate::{
     Filter, StoredObject,
     status::{self, Refusal},
@@ -29,7 +29,7 @@ impl ApiServer {
     ) -> Response {
         self.kind(kind)
             .and_then(|_| valid(self.version, options))
-            .and_then(|options| self.try_delete_collection(kind, namespace, filter, &options))
+            .map(|options| self.delete_collection_with(kind, namespace, filter, &options))
             .into()
     }
 
@@ -41,7 +41,9 @@ impl ApiServer {
         filter: &Filter,
         options: &DeleteOptions,
     ) -> Response {
-        self.try_delete_collection(kind, namespace, filter, options)
+        self.deletes_collections(kind)
+            .and_then(|()| self.try_list(kind, namespace, filter))
+            .and_then(|list| self.delete_listed(kind, list, options))
             .into()
     }
 
@@ -57,18 +59,6 @@ impl ApiServer {
         valid(self.version, options)
             .and_then(|options| self.delete_listed(kind, list, &options))
             .into()
-    }
-
-    fn try_delete_collection(
-        &mut self,
-        kind: KindId,
-        namespace: Option<&str>,
-        filter: &Filter,
-        options: &DeleteOptions,
-    ) -> Result<Response, Refusal> {
-        self.deletes_collections(kind)?;
-        let list = self.try_list(kind, namespace, filter)?;
-        self.delete_listed(kind, list, options)
     }
 
     fn deletes_collections(&self, kind: KindId) -> Result<(), Refusal> {
@@ -115,10 +105,4 @@ impl ApiServer {
         }
         Ok(list.with(warnings))
     }
-}
-
-fn valid(version: KubernetesVersion, options: &DeleteOptionsSpec) -> Result<DeleteOptions, Refusal> {
-    options
-        .validate()
-        .map_err(|errors| status::invalid_delete_options(version, &errors))
 }

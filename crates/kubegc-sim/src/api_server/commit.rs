@@ -8,56 +8,42 @@ use super::{ApiServer, Event, EventType};
 use crate::{StoredObject, rng};
 
 impl ApiServer {
-    /// Writes an object at a new revision.
+    /// Writes or removes an object at a new revision. Returns the object as it is stored, or its last stored
+    /// state.
     pub(super) fn commit(
         &mut self,
         kind: KindId,
         mut object: StoredObject,
         event_type: EventType,
     ) -> Arc<StoredObject> {
-        let table = self.next_revision(kind);
+        let position = self.next_revision(kind);
+        let is_removed = event_type == EventType::Deleted;
         if self.settings.quota_controller
-            && self.shape.table_of("resourcequotas") == u32::try_from(table).ok()
+            && !is_removed
+            && self.shape.table_of("resourcequotas") == u32::try_from(position).ok()
         {
             self.sync_quota(&mut object);
         }
         object.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
         object.tidy();
         let object = Arc::new(object);
-        let table = Arc::make_mut(self.tables[table].get_or_insert_default());
+        let table = Arc::make_mut(self.tables[position].get_or_insert_default());
+        let previous = match is_removed {
+            true => table.remove(&object.meta.namespace, &object.meta.name),
+            false => table.put(Arc::clone(&object)),
+        };
         let event = Event {
             revision: self.revision,
             event_type,
-            previous: table.put(Arc::clone(&object)),
+            previous: previous.clone(),
             object: Arc::clone(&object),
         };
-        let previous = event.previous.clone();
         table.log.push(event, self.settings.events_max);
         if self.settings.quota_controller {
-            self.adjust_quotas(kind, previous.as_deref(), Some(&object));
+            let stored = (!is_removed).then_some(&*object);
+            self.adjust_quotas(kind, previous.as_deref(), stored);
         }
         object
-    }
-
-    /// Removes an object at a new revision and returns its last stored state.
-    pub(super) fn commit_deletion(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
-        let table = self.next_revision(kind);
-        let mut last = StoredObject::clone(object);
-        last.meta.resource_version = ResourceVersion::new(&self.revision.to_string());
-        let last = Arc::new(last);
-        let event = Event {
-            revision: self.revision,
-            event_type: EventType::Deleted,
-            object: Arc::clone(&last),
-            previous: Some(Arc::clone(object)),
-        };
-        let table = Arc::make_mut(self.tables[table].get_or_insert_default());
-        table.remove(&object.meta.namespace, &object.meta.name);
-        table.log.push(event, self.settings.events_max);
-        if self.settings.quota_controller {
-            self.adjust_quotas(kind, Some(object), None);
-        }
-        last
     }
 
     /// Starts a revision; returns the position of its table.

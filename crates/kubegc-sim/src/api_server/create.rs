@@ -1,6 +1,6 @@
 //! Creates objects: checks, defaults and generated names.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use kubegc_core::{Behavior, KindId, Uid};
 use serde_json::{Value, json};
@@ -31,29 +31,19 @@ impl ApiServer {
     /// `Store.Create` in `apiserver/pkg/registry/generic/registry/store.go`, `BeforeCreate` in
     /// `rest/create.go`, 1.20.2.
     pub fn create(&mut self, kind: KindId, namespace: &str, object: StoredObject) -> Response {
-        self.create_typed(kind, namespace, object, None)
+        self.create_with_uid(kind, namespace, object, None)
     }
 
-    /// Creates an object whose uid the caller chooses: for tests and replays.
+    /// Creates an object whose uid the caller may choose: for tests and replays.
     pub fn create_with_uid(
         &mut self,
         kind: KindId,
         namespace: &str,
         object: StoredObject,
-        uid: Uid,
-    ) -> Response {
-        self.create_typed(kind, namespace, object, Some(uid))
-    }
-
-    fn create_typed(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        object: StoredObject,
-        uid: Option<Uid>,
+        uid: impl Into<Option<Uid>>,
     ) -> Response {
         self.retyped(kind, object)
-            .and_then(|object| self.try_create(kind, namespace, object, uid, None))
+            .and_then(|object| self.try_create(kind, namespace, object, uid.into(), None))
             .into()
     }
 
@@ -205,14 +195,11 @@ impl ApiServer {
                     _ if resource.custom => known.status_subresource,
                     _ => types::prepare::owns_no_status(resource, self.version),
                 };
-                object.managers =
-                    if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
-                        let mut sent = object.clone();
-                        sent.body_mut().remove("status");
-                        self.tracked(kind, None, &sent, Part::Whole)
-                    } else {
-                        self.tracked(kind, None, &object, Part::Whole)
-                    };
+                let mut sent = Cow::Borrowed(&object);
+                if is_dropped && !self.tracks_sent_fields() && object.at(&["status"]).is_some() {
+                    sent.to_mut().body_mut().remove("status");
+                }
+                object.managers = self.tracked(kind, None, &sent, Part::Whole);
             }
             None => {}
         }

@@ -4,7 +4,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DefaultDeletion, DeleteOptions, KindId, ObjectMeta, ResourceVersion, SharedMeta, Timestamp,
+    Behavior, DefaultDeletion, DeleteOptions, KindId, KubernetesVersion, ObjectMeta, ResourceVersion,
+    SharedMeta, Timestamp,
     deletion::{DeleteOptionsSpec, Propagation, finalizers_of_deletion, mark_terminating},
     version::behavior,
 };
@@ -63,13 +64,10 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptionsSpec,
     ) -> Response {
-        if let Err(refusal) = self.kind(kind) {
-            return refusal.into();
-        }
-        match options.validate() {
-            Ok(options) => self.delete_with(kind, namespace, name, &options),
-            Err(errors) => status::invalid_delete_options(self.version, &errors).into(),
-        }
+        self.kind(kind)
+            .and_then(|_| valid(self.version, options))
+            .map(|options| self.delete_with(kind, namespace, name, &options))
+            .into()
     }
 
     /// Deletes an object, with validated options.
@@ -213,37 +211,63 @@ impl ApiServer {
     }
 
     /// Checks the preconditions and returns the expected version for the removal of the object.
-    pub(super) fn expectations(
+    fn expectations(
         &self,
         kind: KindId,
         meta: &ObjectMeta,
         options: &DeleteOptions,
     ) -> Result<Option<ResourceVersion>, Refusal> {
-        let conflict = |why: &str| status::kind_conflict(self.version, self.resource(kind), &meta.name, why);
-        if let Some(uid) = &options.preconditions.uid
+        self.check_preconditions(meta, options, |what, expected, found| {
+            let change = match what {
+                "UID" => "deleted and then recreated",
+                _ => "modified",
+            };
+            let why = format!(
+                "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). \
+                 The object might have been {change}"
+            );
+            status::kind_conflict(self.version, self.resource(kind), &meta.name, &why)
+        })?;
+        let version = options.preconditions.resource_version.clone();
+        Ok(version.filter(|_| self.version.has(behavior::RESOURCE_VERSION_PRECONDITION)))
+    }
+
+    /// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.
+    pub(super) fn check_before_marking(
+        &self,
+        kind: KindId,
+        meta: &ObjectMeta,
+        options: &DeleteOptions,
+    ) -> Result<(), Refusal> {
+        self.check_preconditions(meta, options, |what, expected, found| {
+            let why = format!(
+                "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
+            );
+            status::conflict(self.resource(kind), &meta.name, &why)
+        })
+    }
+
+    /// Checks the preconditions of a deletion. `refuse` gets what differs, and its expected and stored value.
+    fn check_preconditions(
+        &self,
+        meta: &ObjectMeta,
+        options: &DeleteOptions,
+        refuse: impl Fn(&str, &str, &str) -> Refusal,
+    ) -> Result<(), Refusal> {
+        let expected = &options.preconditions;
+        if let Some(uid) = &expected.uid
             && *uid != meta.uid
         {
-            return Err(conflict(&format!(
-                "the UID in the precondition ({uid}) does not match the UID in record ({}). \
-                 The object might have been deleted and then recreated",
-                meta.uid
-            )));
+            return Err(refuse("UID", &uid.text(), &meta.uid.text()));
         }
-        let Some(version) = &options.preconditions.resource_version else {
-            return Ok(None);
-        };
-        if !self.version.has(behavior::RESOURCE_VERSION_PRECONDITION) {
-            return Ok(None);
+        let is_compared = self.version.has(behavior::RESOURCE_VERSION_PRECONDITION);
+        match &expected.resource_version {
+            Some(version) if is_compared && *version != meta.resource_version => {
+                let (expected, found) = (version.as_str(), meta.resource_version.as_str());
+                Err(refuse("ResourceVersion", expected, found).by(RefusedBy::Conflict))
+            }
+            _ => Ok(()),
         }
-        if *version != meta.resource_version {
-            let why = format!(
-                "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). \
-                 The object might have been modified",
-                meta.resource_version
-            );
-            return Err(conflict(&why).by(RefusedBy::Conflict));
-        }
-        Ok(Some(version.clone()))
     }
 
     fn gracefulness(&self, kind: KindId, object: &StoredObject, grace: &mut Option<i64>) -> Graceful {
@@ -344,33 +368,14 @@ impl ApiServer {
     }
 }
 
-/// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.
-pub(super) fn check_before_marking(
-    server: &ApiServer,
-    kind: KindId,
-    existing: &StoredObject,
-    options: &DeleteOptions,
-) -> Result<(), Refusal> {
-    let meta = &existing.meta;
-    let expected = &options.preconditions;
-    let conflict = |why: &str| status::conflict(server.resource(kind), &meta.name, why);
-    match (&expected.uid, &expected.resource_version) {
-        (Some(uid), _) if *uid != meta.uid => Err(conflict(&format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            meta.uid
-        ))),
-        (_, Some(version))
-            if *version != meta.resource_version
-                && server.version.has(behavior::RESOURCE_VERSION_PRECONDITION) =>
-        {
-            let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                meta.resource_version
-            );
-            Err(conflict(&why).by(RefusedBy::Conflict))
-        }
-        _ => Ok(()),
-    }
+/// The options, if they are consistent.
+pub(super) fn valid(
+    version: KubernetesVersion,
+    options: &DeleteOptionsSpec,
+) -> Result<DeleteOptions, Refusal> {
+    options
+        .validate()
+        .map_err(|errors| status::invalid_delete_options(version, &errors))
 }
 
 fn later(time: Timestamp, seconds: i64) -> Timestamp {

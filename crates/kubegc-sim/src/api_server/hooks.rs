@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 
 use super::{ApiServer, admission, patch::Operations};
 use crate::{
-    StoredObject, label_selector, rng,
+    StoredObject, label_selector,
+    object::list,
+    rng,
     status::{self, Refusal, RefusedBy},
 };
 
@@ -391,23 +393,16 @@ impl ApiServer {
         if !configured.webhook.refuses_on_failure {
             return Ok(false);
         }
-        let why = match &*problems {
-            [problem] => problem.clone(),
-            problems => format!("[{}]", problems.join(", ")),
-        };
         let name = review["name"].as_str().unwrap_or_default();
-        Err(status::forbidden(
-            self.resource(request.kind),
-            name,
-            &why,
-            Vec::new(),
-        ))
+        let (resource, why) = (self.resource(request.kind), status::joined(&problems));
+        Err(status::forbidden(resource, name, &why, Vec::new()))
     }
 }
 
 pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
-    let texts = value.get(key).and_then(Value::as_array).into_iter().flatten();
-    texts.filter_map(|text| Some(text.as_str()?.into())).collect()
+    list(value, key)
+        .filter_map(|text| Some(text.as_str()?.into()))
+        .collect()
 }
 
 /// The requests that a rule matches.
@@ -424,22 +419,18 @@ pub(super) fn matcher(rule: &Value) -> Option<RequestMatcher> {
 /// Reads one entry of a configuration. The API server has set the defaults of `v1`.
 fn read(entry: &Value) -> Configured {
     let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
-    let rules = entry.get("rules").and_then(Value::as_array).into_iter().flatten();
-    let rules = rules.filter_map(matcher);
-    let conditions = entry.get("matchConditions").and_then(Value::as_array);
-    let conditions = conditions.into_iter().flatten();
     let webhook = Webhook {
         name: text("name").into(),
         service: None,
         refuses_on_failure: text("failurePolicy") != "Ignore",
         matches_equivalent: text("matchPolicy") != "Exact",
-        rules: rules.collect(),
+        rules: list(entry, "rules").filter_map(matcher).collect(),
         namespace_selector: selector(entry, "namespaceSelector"),
         object_selector: selector(entry, "objectSelector"),
     };
     Configured {
         webhook,
-        conditions: conditions
+        conditions: list(entry, "matchConditions")
             .map(|condition| condition["expression"].as_str().unwrap_or_default().to_owned())
             .collect(),
         is_reinvoked: text("reinvocationPolicy") == "IfNeeded",

@@ -411,6 +411,11 @@ impl ApiServer {
         self.tables[table as usize].as_deref()
     }
 
+    /// The objects of a resource by its qualified name.
+    fn table_of(&self, qualified: &str) -> Option<&Table> {
+        self.tables[self.shape.table_of(qualified)? as usize].as_deref()
+    }
+
     /// The namespace that a request addresses; empty for cluster-scoped kinds.
     fn namespace_of<'a>(&self, kind: KindId, namespace: &'a str) -> &'a str {
         if self.resource(kind).is_namespaced() {

@@ -6,16 +6,12 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Behavior, DeleteOptions, KindId, PropagationPolicy, Scope,
-    deletion::Propagation,
-    metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
+    Behavior, DefaultDeletion, DeleteOptions, KindId, PropagationPolicy, Scope,
+    deletion::{Propagation, finalizers_of_deletion},
 };
 use serde_json::Value;
 
-use super::{
-    ApiServer, EventType, Response,
-    delete::{Outcome, check_before_marking},
-};
+use super::{ApiServer, EventType, Response, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Details, Refusal},
@@ -29,9 +25,8 @@ const IMMORTAL: [&str; 3] = ["default", "kube-system", "kube-public"];
 
 impl ApiServer {
     pub(super) fn namespace_object(&self, name: &str) -> Option<&StoredObject> {
-        let table = self.shape.table_of("namespaces")?;
-        let object = self.tables[table as usize].as_deref()?.find("", name)?;
-        Some(object)
+        let namespace = self.table_of("namespaces")?.find("", name);
+        namespace.map(|namespace| &**namespace)
     }
 }
 
@@ -51,7 +46,7 @@ pub(super) fn delete(
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
     let existing = server.existing(kind, "", name)?;
-    check_before_marking(server, kind, &existing, options)?;
+    server.check_before_marking(kind, &existing.meta, options)?;
     if !existing.meta.is_deleting() {
         let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
         let mut object = StoredObject::clone(&existing);
@@ -76,24 +71,15 @@ pub(super) fn delete(
 /// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false`
 /// means foreground deletion.
 fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
-    let wanted = match options.propagation {
+    let propagation = match options.propagation {
         None => return,
-        Some(Propagation::OrphanDependents(true) | Propagation::Policy(PropagationPolicy::Orphan)) => {
-            Some(FINALIZER_ORPHAN)
-        }
-        Some(Propagation::OrphanDependents(false) | Propagation::Policy(PropagationPolicy::Foreground)) => {
-            Some(FINALIZER_FOREGROUND)
-        }
-        Some(Propagation::Policy(PropagationPolicy::Background)) => None,
+        Some(Propagation::OrphanDependents(false)) => Propagation::Policy(PropagationPolicy::Foreground),
+        Some(propagation) => propagation,
     };
     let finalizers = &mut object.meta.finalizers;
-    finalizers.retain(|name| {
-        ![FINALIZER_ORPHAN, FINALIZER_FOREGROUND].contains(&&**name) || Some(&**name) == wanted
-    });
-    if let Some(wanted) = wanted
-        && !finalizers.iter().any(|name| **name == *wanted)
-    {
-        finalizers.push(wanted.into());
+    let changed = finalizers_of_deletion(finalizers, DefaultDeletion::Delete, Some(propagation));
+    if let Some(changed) = changed {
+        *finalizers = changed;
     }
 }
 

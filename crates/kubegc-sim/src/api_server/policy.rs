@@ -20,11 +20,12 @@ use kubegc_core::{
 use serde_json::Value;
 
 use super::{
-    ApiServer, Table, admission,
+    ApiServer, admission,
     hooks::{self, Request},
 };
 use crate::{
     StoredObject,
+    object::list,
     status::{self, Cause, Refusal, RefusedBy},
 };
 
@@ -117,11 +118,8 @@ impl ApiServer {
     }
 
     fn has_stored_bindings(&self) -> bool {
-        let table = self
-            .shape
-            .table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
-        let table = table.and_then(|table| self.tables[table as usize].as_deref());
-        table.is_some_and(|table: &Table| table.len() > 0) && self.version.has(EVALUATED)
+        let table = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
+        table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
     }
 
     /// Evaluates the policies for a request. Returns warnings. `object`: the object as it will be stored;
@@ -306,15 +304,10 @@ impl Reviewed<'_> {
             return Err(Problem::Error(why));
         };
         let resource = &catalog[kind_id];
-        let ParameterReference {
-            name,
-            namespace,
-            selector,
-            must_exist,
-        } = reference;
+        let name = &reference.name;
         let own = self.metas();
         let own = own.last().map_or("", |meta| &*meta.namespace);
-        let namespace = match (resource.is_namespaced(), &**namespace) {
+        let namespace = match (resource.is_namespaced(), &*reference.namespace) {
             (true, "") => own,
             (true, namespace) => namespace,
             (false, "") => "",
@@ -337,9 +330,9 @@ impl Reviewed<'_> {
         };
         let found = found
             .iter()
-            .filter(|object| !name.is_empty() || selector.matches(&object.meta));
+            .filter(|object| !name.is_empty() || reference.selector.matches(&object.meta));
         let found: Vec<Value> = found.map(|object| object.to_json(resource)).collect();
-        if found.is_empty() && *must_exist {
+        if found.is_empty() && reference.must_exist {
             let why = "no params found for policy binding with `Deny` parameterNotFoundAction";
             return Err(Problem::Error(why.to_owned()));
         }
@@ -364,14 +357,12 @@ impl Reviewed<'_> {
         let mut undecided = None;
         if problems.is_empty() {
             for validation in &policy.validations {
-                let Validation {
-                    expression, reason, ..
-                } = validation;
+                let expression = &validation.expression;
                 match self.holds(expression, policy, parameter) {
                     Ok(true) => {}
                     Ok(false) => {
                         let message = self.message(validation, policy, parameter);
-                        failures.push((Arc::clone(reason), message));
+                        failures.push((Arc::clone(&validation.reason), message));
                     }
                     Err(Problem::Unknown) => undecided = undecided.or(Some(expression)),
                     Err(Problem::Error(problem)) if policy.refuses_on_failure => {
@@ -381,11 +372,7 @@ impl Reviewed<'_> {
                 }
             }
         } else if policy.refuses_on_failure {
-            let message = match &*problems {
-                [problem] => problem.clone(),
-                problems => format!("[{}]", problems.join(", ")),
-            };
-            failures.push((Arc::default(), message));
+            failures.push((Arc::default(), status::joined(&problems)));
         }
         if let Some(condition) = unknown_match {
             let may_refuse = !failures.is_empty() || undecided.is_some();
@@ -497,10 +484,6 @@ impl Reviewed<'_> {
 
 fn text(value: &Value, key: &str) -> Arc<str> {
     value.get(key).and_then(Value::as_str).unwrap_or_default().into()
-}
-
-fn list<'v>(value: &'v Value, key: &str) -> impl Iterator<Item = &'v Value> + use<'v> {
-    value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// Reads the spec of a policy.

@@ -17,6 +17,7 @@ use serde_json::{Map, Value};
 use super::{ApiServer, EventType};
 use crate::{
     StoredObject,
+    object::list,
     status::{self, Refusal, RefusedBy},
     types::qos,
 };
@@ -151,12 +152,11 @@ impl ApiServer {
 
     /// The quotas of a namespace, by name; `None` if there are none.
     fn quotas_of(&self, namespace: &str) -> Option<Vec<Arc<StoredObject>>> {
-        let table = self.shape.table_of("resourcequotas")?;
-        let table = self.tables[table as usize].as_deref()?;
-        if table.len() == 0 || namespace.is_empty() {
+        if namespace.is_empty() {
             return None;
         }
-        Some(table.list(Some(namespace))).filter(|quotas| !quotas.is_empty())
+        let quotas = self.table_of("resourcequotas")?.list(Some(namespace));
+        Some(quotas).filter(|quotas| !quotas.is_empty())
     }
 
     /// Adjusts the usage of quotas to a write of an object, as soon as the controller `resourcequota` would.
@@ -377,13 +377,10 @@ fn usage(resource: &ApiResource, object: &StoredObject, now: Timestamp) -> Amoun
                 false => 0,
             };
             let balanced = i64::from(kind == "LoadBalancer");
-            counts.insert("services".to_owned(), one);
-            counts.insert(
-                "services.loadbalancers".to_owned(),
-                Quantity::decimal_si(balanced),
-            );
-            let ports = Quantity::decimal_si(i64::try_from(ports).unwrap_or(i64::MAX));
-            counts.insert("services.nodeports".to_owned(), ports);
+            let ports = i64::try_from(ports).unwrap_or(i64::MAX);
+            for (name, count) in [("", 1), (".loadbalancers", balanced), (".nodeports", ports)] {
+                counts.insert(format!("services{name}"), Quantity::decimal_si(count));
+            }
         }
         name if COUNTED_BY_NAME.contains(&name) => {
             counts.insert(name.to_owned(), one);
@@ -425,14 +422,13 @@ fn computed(requests: &Amounts, limits: &Amounts) -> Amounts {
 
 /// Whether an affinity of a pod selects pods of other namespaces.
 fn names_other_namespaces(pod: &StoredObject) -> bool {
-    let list = |affinity: &str, list: &str| pod.list_at(&["spec", "affinity", affinity, list]).iter();
+    let terms = |affinity: &str, list: &str| pod.list_at(&["spec", "affinity", affinity, list]).iter();
     ["podAffinity", "podAntiAffinity"].into_iter().any(|affinity| {
-        let required = list(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
-        let preferred = list(affinity, "preferredDuringSchedulingIgnoredDuringExecution");
+        let required = terms(affinity, "requiredDuringSchedulingIgnoredDuringExecution");
+        let preferred = terms(affinity, "preferredDuringSchedulingIgnoredDuringExecution");
         let mut terms = required.chain(preferred.filter_map(|one| one.get("podAffinityTerm")));
         terms.any(|term| {
-            let names = term.get("namespaces").and_then(Value::as_array);
-            names.is_some_and(|names| !names.is_empty())
+            list(term, "namespaces").next().is_some()
                 || term.get("namespaceSelector").is_some_and(Value::is_object)
         })
     })

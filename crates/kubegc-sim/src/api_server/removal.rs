@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use kubegc_core::KindId;
 
-use super::{ApiServer, crd, kinds::Special, service};
+use super::{ApiServer, EventType, crd, kinds::Special, service};
 use crate::{StoredObject, types::facts::Facts};
 
 impl ApiServer {
     /// Removes an object, and the objects that the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
-        let last = self.commit_deletion(kind, object);
+        let last = self.commit(kind, StoredObject::clone(object), EventType::Deleted);
         self.forget_webhooks(kind, &object.meta);
         self.forget_conversions(kind, &object.meta);
         self.forget_policies(kind, &object.meta);

@@ -4,6 +4,7 @@ use std::{
     borrow::Borrow,
     collections::{BTreeMap, VecDeque, vec_deque::Iter},
     hash::{Hash, Hasher},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -85,25 +86,24 @@ impl Table {
         replaced.map(|Named(object)| object)
     }
 
-    pub(crate) fn remove(&mut self, namespace: &str, name: &str) {
-        let Some(names) = self.namespaces.get_mut(namespace) else {
-            return;
-        };
-        self.len -= usize::from(names.remove(name));
+    pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
+        let names = self.namespaces.get_mut(namespace)?;
+        let removed = names.take(name).map(|Named(object)| object);
+        self.len -= usize::from(removed.is_some());
         if names.is_empty() {
             self.namespaces.remove(namespace);
         } else if names.len() < names.capacity() / 8 {
             // A deleted namespace leaves no large table behind.
             names.shrink_to(names.len() * 2);
         }
+        removed
     }
 
     /// The objects of one namespace or of all, ordered by namespace and name.
     pub(crate) fn list(&self, namespace: Option<&str>) -> Vec<Arc<StoredObject>> {
+        let bound = namespace.map_or(Bound::Unbounded, Bound::Included);
         let mut listed = Vec::new();
-        let of_one = namespace.map(|namespace| self.namespaces.get(namespace));
-        let of_all = of_one.is_none().then(|| self.namespaces.values());
-        for names in of_one.flatten().into_iter().chain(of_all.into_iter().flatten()) {
+        for (_, names) in self.namespaces.range::<str, _>((bound, bound)) {
             // With the names next to the pointers, a comparison follows no pointer to an object.
             let named = names.iter().map(|Named(object)| (&*object.meta.name, object));
             let mut named: Vec<(&str, &Arc<StoredObject>)> = named.collect();
@@ -157,10 +157,9 @@ impl EventLog {
 
     /// Drops everything up to a revision.
     pub(crate) fn forget(&mut self, through: u64) {
-        while self.events.front().is_some_and(|event| event.revision <= through) {
-            if let Some(oldest) = self.events.pop_front() {
-                self.forgotten = oldest.revision;
-            }
+        let count = self.events.partition_point(|event| event.revision <= through);
+        if let Some(newest) = self.events.drain(..count).next_back() {
+            self.forgotten = newest.revision;
         }
     }
 

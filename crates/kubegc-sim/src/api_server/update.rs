@@ -78,16 +78,12 @@ impl ApiServer {
     /// # Upstream
     /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
     pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
-        self.retyped(kind, object)
-            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Whole))
-            .into()
+        self.update_part(kind, namespace, name, "", object)
     }
 
     /// Replaces an object by its JSON form.
     pub fn update_json(&mut self, kind: KindId, namespace: &str, name: &str, object: Value) -> Response {
-        self.manifest(kind, object)
-            .and_then(|object| self.try_update(kind, namespace, name, object, Part::Whole))
-            .into()
+        self.update_subresource(kind, namespace, name, "", object)
     }
 
     /// Replaces the part of an object that a subresource such as `status` writes; empty for the complete
@@ -100,11 +96,8 @@ impl ApiServer {
         subresource: &str,
         object: StoredObject,
     ) -> Response {
-        let part = match subresource {
-            "" => Ok(Part::Whole),
-            subresource => self.part(kind, subresource),
-        };
-        part.and_then(|part| Ok((part, self.retyped(kind, object)?)))
+        self.part(kind, subresource)
+            .and_then(|part| Ok((part, self.retyped(kind, object)?)))
             .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
             .into()
     }

@@ -143,41 +143,45 @@ impl<S> Faulty<S> {
         match self.fault(&request) {
             None => work.await,
             Some(Fault::Refuse(error)) => Err(error),
-            Some(Fault::LoseResponse) => {
-                let result = work.await;
-                let outcome = if result.is_ok() { "performed" } else { "refused" };
-                Err(StoreError::Unknown {
-                    message: format!("the response was lost (the call was {outcome})"),
-                })
-            }
+            Some(Fault::LoseResponse) => Err(StoreError::Unknown {
+                message: lost(work).await,
+            }),
         }
     }
 }
 
-/// Implements calls with faults: each method with its addressed object or resource, its other arguments, its
-/// result and its verb. Methods that open watches follow in braces.
+/// Performs a call and loses its response. Returns the message of the error.
+pub(crate) async fn lost<T, E>(work: impl Future<Output = Result<T, E>> + Send) -> String {
+    let outcome = if work.await.is_ok() {
+        "performed"
+    } else {
+        "refused"
+    };
+    format!("the response was lost (the call was {outcome})")
+}
+
+/// Implements a trait by calls with faults: each method with its arguments, its result, and what rules match.
+/// Other methods are in braces.
 macro_rules! with_faults {
-    ({ $($other:tt)* } $(
-        $method:ident($($place:ident: $of:ty)? $(, $arg:ident: $ty:ty)*) -> $result:ty = $verb:literal;
+    ($trait:ident for $faulty:ident by $inner:ident, $error:ident, { $($other:tt)* } $(
+        $method:ident($($arg:ident: $ty:ty),*) -> $result:ty = $call:expr;
     )*) => {
         #[async_trait]
-        impl<S: ObjectStore> ObjectStore for Faulty<S> {
+        impl<S: $trait> $trait for $faulty<S> {
             $(
-                async fn $method(
-                    &self,
-                    $($place: $of,)?
-                    $($arg: $ty),*
-                ) -> Result<$result, StoreError> {
-                    let work = self.store.$method($($place,)? $($arg),*);
-                    self.through(($($place)?).request($verb), work).await
+                async fn $method(&self, $($arg: $ty),*) -> Result<$result, $error> {
+                    let work = self.$inner.$method($($arg),*);
+                    self.through($call, work).await
                 }
             )*
             $($other)*
         }
     };
 }
+pub(crate) use with_faults;
 
 with_faults! {
+    ObjectStore for Faulty by store, StoreError,
     {
         async fn watch(
             &self,
@@ -185,7 +189,7 @@ with_faults! {
             since: &ResourceVersion,
         ) -> Result<Box<dyn WatchStream>, StoreError> {
             let work = self.store.watch(resource, since);
-            let stream = self.through(resource.request("watch"), work).await?;
+            let stream = self.through(on("watch", resource), work).await?;
             Ok(Box::new(self.faulty(stream)))
         }
 
@@ -195,60 +199,47 @@ with_faults! {
             since: &ResourceVersion,
         ) -> Result<Box<dyn WatchStream<Vec<u8>>>, StoreError> {
             let work = self.store.watch_objects(resource, since);
-            let stream = self.through(resource.request("watch"), work).await?;
+            let stream = self.through(on("watch", resource), work).await?;
             Ok(Box::new(self.faulty(stream)))
         }
     }
-    discover() -> Discovered = "discover";
-    get(address: Address<'_>) -> ObjectMeta = "get";
-    get_object(address: Address<'_>) -> Vec<u8> = "get";
-    list(resource: &ApiResource, namespace: Option<&str>) -> MetaList = "list";
-    list_objects(resource: &ApiResource, namespace: Option<&str>) -> ObjectList = "list";
-    list_for_watch(resource: &ApiResource, at_least: &ResourceVersion) -> MetaList = "list";
-    delete(address: Address<'_>, options: &DeleteOptions) -> Deleted = "delete";
+    discover() -> Discovered = RequestAttributes { verb: "discover", ..RequestAttributes::default() };
+    get(address: Address<'_>) -> ObjectMeta = at("get", address);
+    get_object(address: Address<'_>) -> Vec<u8> = at("get", address);
+    list(resource: &ApiResource, namespace: Option<&str>) -> MetaList = on("list", resource);
+    list_objects(resource: &ApiResource, namespace: Option<&str>) -> ObjectList = on("list", resource);
+    list_for_watch(resource: &ApiResource, at_least: &ResourceVersion) -> MetaList = on("list", resource);
+    delete(address: Address<'_>, options: &DeleteOptions) -> Deleted = at("delete", address);
     delete_collection(
         resource: &ApiResource, namespace: &str, options: &DeleteOptions
-    ) -> () = "deletecollection";
-    patch(address: Address<'_>, format: PatchType, body: &[u8]) -> ObjectMeta = "patch";
+    ) -> () = on("deletecollection", resource);
+    patch(address: Address<'_>, format: PatchType, body: &[u8]) -> ObjectMeta = at("patch", address);
     patch_subresource(
         address: Address<'_>, subresource: &str, format: PatchType, body: &[u8]
-    ) -> ObjectMeta = "patch";
+    ) -> ObjectMeta = at("patch", address);
     replace_finalizers(
         address: Address<'_>, read_at: &ResourceVersion, finalizers: &[Arc<str>]
-    ) -> ObjectMeta = "update";
-    replace_subresource(address: Address<'_>, subresource: &str, body: &[u8]) -> ObjectMeta = "update";
+    ) -> ObjectMeta = at("update", address);
+    replace_subresource(
+        address: Address<'_>, subresource: &str, body: &[u8]
+    ) -> ObjectMeta = at("update", address);
 }
 
-/// The resource or object that a call addresses.
-trait Place<'a> {
-    fn request(self, verb: &'a str) -> RequestAttributes<'a>;
-}
-
-impl<'a> Place<'a> for () {
-    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
-        RequestAttributes {
-            verb,
-            ..RequestAttributes::default()
-        }
+/// A request for a resource.
+fn on<'a>(verb: &'a str, resource: &'a ApiResource) -> RequestAttributes<'a> {
+    RequestAttributes {
+        verb,
+        group: &resource.group,
+        resource: &resource.resource,
+        ..RequestAttributes::default()
     }
 }
 
-impl<'a> Place<'a> for &'a ApiResource {
-    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
-        RequestAttributes {
-            group: &self.group,
-            resource: &self.resource,
-            ..().request(verb)
-        }
-    }
-}
-
-impl<'a> Place<'a> for Address<'a> {
-    fn request(self, verb: &'a str) -> RequestAttributes<'a> {
-        RequestAttributes {
-            namespace: self.namespace,
-            name: self.name,
-            ..self.resource.request(verb)
-        }
+/// A request for an object.
+fn at<'a>(verb: &'a str, address: Address<'a>) -> RequestAttributes<'a> {
+    RequestAttributes {
+        namespace: address.namespace,
+        name: address.name,
+        ..on(verb, address.resource)
     }
 }

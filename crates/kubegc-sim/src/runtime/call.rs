@@ -39,12 +39,13 @@ impl Operation {
     /// Whether it stops or removes something.
     pub const fn changes(self) -> bool {
         use Operation::*;
-        let is_of_logs = matches!(self, RemovePodEntry | RemoveContainerLink | RemoveContainerLogs);
-        is_of_logs
-            || matches!(
-                self,
-                StopContainer | RemoveContainer | StopSandbox | RemoveSandbox | RemoveImage
-            )
+        match self {
+            StopContainer | RemoveContainer | StopSandbox | RemoveSandbox | RemoveImage => true,
+            operation => matches!(
+                operation,
+                RemovePodEntry | RemoveContainerLink | RemoveContainerLogs
+            ),
+        }
     }
 }
 

@@ -17,8 +17,7 @@ use super::{
 impl Runtime for SimNode {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
         self.call(Operation::Containers, "", |world| {
-            let all = world.containers.iter().map(|row| Arc::clone(&row.facts));
-            let all = all.collect();
+            let all = world.all_containers();
             Ok(world.listing(all))
         })
     }
@@ -31,8 +30,7 @@ impl Runtime for SimNode {
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         self.call(Operation::Images, "", |world| {
-            let all = world.images.iter().map(|row| Arc::clone(&row.facts));
-            let all = all.collect();
+            let all = world.all_images();
             Ok(world.listing(all))
         })
     }

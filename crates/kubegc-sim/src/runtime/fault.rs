@@ -10,7 +10,11 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use super::Operation;
-use crate::fault::script::{Plan, Script, Turn};
+use crate::fault::{
+    lost,
+    script::{Plan, Script, Turn},
+    with_faults,
+};
 
 /// The fault of one call.
 #[non_exhaustive]
@@ -149,6 +153,14 @@ impl<R> FaultyRuntime<R> {
         }
         fault
     }
+
+    async fn through<T>(
+        &self,
+        (operation, target): (Operation, &str),
+        work: impl Future<Output = Result<T, RuntimeError>> + Send,
+    ) -> Result<T, RuntimeError> {
+        carry(self.fault(operation, target), work).await
+    }
 }
 
 /// Performs a call or not, and returns its response or an error.
@@ -159,45 +171,12 @@ async fn carry<T>(
     match fault {
         None | Some(Fault::EmptyStatus) => work.await,
         Some(Fault::Refuse(error)) => Err(error),
-        Some(Fault::LoseResponse | Fault::Die) => {
-            let outcome = if work.await.is_ok() {
-                "performed"
-            } else {
-                "refused"
-            };
-            Err(RuntimeError::unknown(format!(
-                "the response was lost (the call was {outcome})"
-            )))
-        }
+        Some(Fault::LoseResponse | Fault::Die) => Err(RuntimeError::unknown(lost(work).await)),
     }
 }
 
-/// Implements a trait by calls with faults: each method with its target, its other argument, its result and
-/// its operation. Other methods follow in braces.
-macro_rules! with_faults {
-    ($trait:ident, $({ $($other:tt)* })? $(
-        $method:ident($($target:ident $(, $arg:ident: $ty:ty)?)?) -> $result:ty = $operation:ident;
-    )*) => {
-        #[async_trait]
-        impl<R: $trait> $trait for FaultyRuntime<R> {
-            $(
-                async fn $method(
-                    &self,
-                    $($target: &str, $($arg: $ty)?)?
-                ) -> Result<$result, RuntimeError> {
-                    let work = self.runtime.$method($($target, $($arg)?)?);
-                    let targets: &[&str] = &[$($target)?];
-                    let target = targets.first().copied().unwrap_or_default();
-                    carry(self.fault(Operation::$operation, target), work).await
-                }
-            )*
-            $($($other)*)?
-        }
-    };
-}
-
 with_faults! {
-    Runtime,
+    Runtime for FaultyRuntime by runtime, RuntimeError,
     {
         async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
             let work = self.runtime.container_status(id);
@@ -207,28 +186,28 @@ with_faults! {
             }
         }
     }
-    containers() -> Vec<Arc<Container>> = Containers;
-    sandboxes() -> Vec<Arc<Sandbox>> = Sandboxes;
-    images() -> Vec<Arc<Image>> = Images;
-    image_file_system() -> FileSystem = ImageFileSystem;
-    image_id(reference) -> Option<Arc<str>> = ImageId;
-    stop_container(id, grace_seconds: u32) -> () = StopContainer;
-    remove_container(id) -> () = RemoveContainer;
-    stop_sandbox(id) -> () = StopSandbox;
-    remove_sandbox(id) -> () = RemoveSandbox;
-    remove_image(id, runtime_handler: &str) -> () = RemoveImage;
+    containers() -> Vec<Arc<Container>> = (Operation::Containers, "");
+    sandboxes() -> Vec<Arc<Sandbox>> = (Operation::Sandboxes, "");
+    images() -> Vec<Arc<Image>> = (Operation::Images, "");
+    image_file_system() -> FileSystem = (Operation::ImageFileSystem, "");
+    image_id(reference: &str) -> Option<Arc<str>> = (Operation::ImageId, reference);
+    stop_container(id: &str, grace_seconds: u32) -> () = (Operation::StopContainer, id);
+    remove_container(id: &str) -> () = (Operation::RemoveContainer, id);
+    stop_sandbox(id: &str) -> () = (Operation::StopSandbox, id);
+    remove_sandbox(id: &str) -> () = (Operation::RemoveSandbox, id);
+    remove_image(id: &str, runtime_handler: &str) -> () = (Operation::RemoveImage, id);
 }
 
 with_faults! {
-    LogDirectory,
-    pod_entries() -> Vec<Arc<str>> = PodEntries;
-    container_links() -> Vec<LogLink> = ContainerLinks;
-    remove_pod_entry(entry) -> () = RemovePodEntry;
-    remove_container_link(path) -> () = RemoveContainerLink;
-    remove_container_logs(log_path) -> () = RemoveContainerLogs;
+    LogDirectory for FaultyRuntime by runtime, RuntimeError, {}
+    pod_entries() -> Vec<Arc<str>> = (Operation::PodEntries, "");
+    container_links() -> Vec<LogLink> = (Operation::ContainerLinks, "");
+    remove_pod_entry(entry: &str) -> () = (Operation::RemovePodEntry, entry);
+    remove_container_link(path: &str) -> () = (Operation::RemoveContainerLink, path);
+    remove_container_logs(log_path: &str) -> () = (Operation::RemoveContainerLogs, log_path);
 }
 
 with_faults! {
-    PodSource,
-    pods() -> Pods = Pods;
+    PodSource for FaultyRuntime by runtime, RuntimeError, {}
+    pods() -> Pods = (Operation::Pods, "");
 }

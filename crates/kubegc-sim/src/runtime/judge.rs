@@ -62,13 +62,11 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            at,
-            operation,
-            target,
-            harm,
-        } = self;
-        write!(f, "{at} {operation:?} {target}: {harm:?}")
+        write!(
+            f,
+            "{} {:?} {}: {:?}",
+            self.at, self.operation, self.target, self.harm
+        )
     }
 }
 
@@ -76,6 +74,7 @@ impl fmt::Display for Violation {
 pub(super) fn harms(world: &World, call: &CallRecord) -> Vec<Harm> {
     let target = &*call.target;
     let containers = || world.containers.iter();
+    let id = |row: &ContainerRow| Arc::clone(&row.facts.id);
     let inside = || containers().filter(|row| *row.facts.sandbox_id == *target);
     let is_ready = || {
         let sandbox = world.sandbox(target);
@@ -100,16 +99,14 @@ pub(super) fn harms(world: &World, call: &CallRecord) -> Vec<Harm> {
             };
             harms.extend(image.pinned.then_some(Harm::PinnedImageRemoved));
             let is_its = |row: &&ContainerRow| {
-                let key = row.image.as_ref();
-                key.is_some_and(|(id, handler)| *id == image.id && *handler == image.runtime_handler)
+                let own = &row.facts.image;
+                own.id == image.id && own.runtime_handler == image.runtime_handler
             };
-            harms.extend(containers().find(is_its).map(|row| Harm::UsedImageRemoved {
-                container_id: Arc::clone(&row.facts.id),
-            }));
+            let user = containers().find(is_its).map(id);
+            harms.extend(user.map(|container_id| Harm::UsedImageRemoved { container_id }));
             let mounter = containers().find(|row| row.image_volumes.contains(&image.id));
-            harms.extend(mounter.map(|row| Harm::MountedImageRemoved {
-                container_id: Arc::clone(&row.facts.id),
-            }));
+            let mounter = mounter.map(id);
+            harms.extend(mounter.map(|container_id| Harm::MountedImageRemoved { container_id }));
         }
         Operation::RemovePodEntry => {
             let state = world.pods.known.get(&Uid::new(entry_uid(target)));
@@ -119,9 +116,8 @@ pub(super) fn harms(world: &World, call: &CallRecord) -> Vec<Harm> {
         }
         Operation::RemoveContainerLogs if !target.is_empty() => {
             let writers = containers().filter(|row| is_running(row) && row.log_path.starts_with(target));
-            harms.extend(writers.map(|row| Harm::RunningContainerLogsRemoved {
-                container_id: Arc::clone(&row.facts.id),
-            }));
+            let writers = writers.map(id);
+            harms.extend(writers.map(|container_id| Harm::RunningContainerLogsRemoved { container_id }));
         }
         Operation::RemoveContainerLink => {
             let is_live = |link: &Link| match link {

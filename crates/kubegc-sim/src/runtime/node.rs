@@ -56,11 +56,8 @@ use crate::SimClock;
 /// # Ok::<(), kubegc_sim::runtime::NodeError>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct SimNode(Arc<Shared>);
-
-#[derive(Debug)]
-struct Shared {
-    world: Mutex<World>,
+pub struct SimNode {
+    world: Arc<Mutex<World>>,
     clock: SimClock,
 }
 
@@ -68,33 +65,27 @@ impl SimNode {
     /// An empty node with the time of a clock. Its source of pods initially reports that there are no pods
     /// and that the list is complete.
     pub fn new(clock: SimClock, settings: NodeSettings) -> Self {
-        let world = World::new(&settings, clock.now());
-        Self::share(world, clock)
-    }
-
-    fn share(world: World, clock: SimClock) -> Self {
-        Self(Arc::new(Shared {
-            world: Mutex::new(world),
-            clock,
-        }))
+        let world = Arc::new(Mutex::new(World::new(&settings, clock.now())));
+        Self { world, clock }
     }
 
     /// A copy of this node with another clock. The two nodes are independent from now on.
     pub fn fork(&self, clock: SimClock) -> Self {
         let mut world = self.lock().clone();
         world.now = clock.now();
-        Self::share(world, clock)
+        let world = Arc::new(Mutex::new(world));
+        Self { world, clock }
     }
 
     /// The node's clock.
     pub fn clock(&self) -> &SimClock {
-        &self.0.clock
+        &self.clock
     }
 
     /// The current state.
     pub(super) fn lock(&self) -> MutexGuard<'_, World> {
-        let now = self.0.clock.now();
-        let mut world = self.0.world.lock();
+        let now = self.clock.now();
+        let mut world = self.world.lock();
         world.now = world.now.max(now);
         world
     }
@@ -112,9 +103,7 @@ impl SimNode {
 /// Reads that are not recorded. Listings have the order of creation, those of logs the order of names.
 impl SimNode {
     pub fn all_containers(&self) -> Vec<Arc<Container>> {
-        let world = self.lock();
-        let rows = world.containers.iter();
-        rows.map(|row| Arc::clone(&row.facts)).collect()
+        self.lock().all_containers()
     }
 
     pub fn all_sandboxes(&self) -> Vec<Arc<Sandbox>> {
@@ -122,8 +111,7 @@ impl SimNode {
     }
 
     pub fn all_images(&self) -> Vec<Arc<Image>> {
-        let world = self.lock();
-        world.images.iter().map(|row| Arc::clone(&row.facts)).collect()
+        self.lock().all_images()
     }
 
     /// All entries of the pod log directory.

@@ -35,8 +35,6 @@ pub(super) struct ImageRow {
 pub(super) struct ContainerRow {
     pub(super) facts: Arc<Container>,
     spec: ContainerSpec,
-    /// The id and handler of its image.
-    pub(super) image: Option<(Arc<str>, Arc<str>)>,
     pub(super) image_volumes: Vec<Arc<str>>,
     /// The layers of its image, which stay on disk while the container exists.
     layers: Vec<Layer>,
@@ -158,6 +156,10 @@ impl World {
     }
 
     // Images.
+
+    pub(super) fn all_images(&self) -> Vec<Arc<Image>> {
+        self.images.iter().map(|row| Arc::clone(&row.facts)).collect()
+    }
 
     /// The position of the image of this handler with an id, tag or digest.
     pub(super) fn image_place(&self, reference: &str, handler: &str) -> Option<usize> {
@@ -325,6 +327,10 @@ impl World {
 
     // Containers.
 
+    pub(super) fn all_containers(&self) -> Vec<Arc<Container>> {
+        self.containers.iter().map(|row| Arc::clone(&row.facts)).collect()
+    }
+
     pub(super) fn container(&self, id: &str) -> Option<&ContainerRow> {
         self.containers.iter().find(|row| *row.facts.id == *id)
     }
@@ -399,14 +405,9 @@ impl World {
                 runtime_handler: Arc::clone(&image.facts.runtime_handler),
             };
         }
-        let key = |image: &ImageRow| {
-            let (id, handler) = (&image.facts.id, &image.facts.runtime_handler);
-            (Arc::clone(id), Arc::clone(handler))
-        };
         self.containers.push(ContainerRow {
             facts: Arc::new(facts),
             spec: spec.clone(),
-            image: image.as_ref().map(key),
             image_volumes,
             layers: image.map(|image| image.layers).unwrap_or_default(),
             log_path: log_path.into(),

@@ -85,7 +85,7 @@ impl ApiServer {
         }
         let fields = Value::Object(fields);
         // Refused here, before anything is merged with it.
-        Manifest::read(fields.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        Manifest::read(fields.clone())?;
         Ok(fields)
     }
 }

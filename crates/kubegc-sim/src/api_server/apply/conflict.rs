@@ -1,5 +1,7 @@
 //! The conflicts of a refused apply: the fields that other managers own.
 
+use std::collections::BTreeMap;
+
 use super::{
     field_set::{Element, shown},
     managed::{Manager, Operation},
@@ -30,25 +32,15 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
             shown(&only.path)
         ),
         _ => {
-            let mut managers: Vec<String> = conflicts
-                .iter()
-                .map(|conflict| conflict.manager.shown())
-                .collect();
-            managers.sort_unstable();
-            managers.dedup();
-            let mut lines = Vec::new();
-            for manager in managers {
-                lines.push(format!("conflicts with {manager}:"));
-                let own = conflicts
-                    .iter()
-                    .filter(|conflict| conflict.manager.shown() == manager);
-                lines.extend(own.map(|conflict| format!("- {}", shown(&conflict.path))));
+            let mut fields = BTreeMap::<String, String>::new();
+            for Conflict { manager, path } in conflicts {
+                let shown = shown(path);
+                *fields.entry(manager.shown()).or_default() += &format!("\n- {shown}");
             }
-            format!(
-                "Apply failed with {} conflicts: {}",
-                conflicts.len(),
-                lines.join("\n")
-            )
+            let lines = fields.into_iter();
+            let lines = lines.map(|(manager, fields)| format!("conflicts with {manager}:{fields}"));
+            let lines = Vec::from_iter(lines).join("\n");
+            format!("Apply failed with {} conflicts: {lines}", conflicts.len())
         }
     };
     let details = Details::default().with_causes(causes.collect());

@@ -186,7 +186,7 @@ impl<'a> Place<'a> {
 
     /// The default of a key of the items at this position.
     fn default_of_key(self, key: &str) -> Option<Value> {
-        match (self.node.struct_field(key), self.field(key)) {
+        match (self.node.struct_field(key), self.field(key).node) {
             (Some(_), _)
                 if key == "protocol"
                     && self.node.struct_name() == "ServicePort"
@@ -195,14 +195,8 @@ impl<'a> Place<'a> {
                 None
             }
             (Some(field), _) if key == "protocol" => field.default.clone(),
-            (Some(_), below) => below.always().cloned(),
-            (
-                None,
-                Self {
-                    node: Node::Schema(schema),
-                    ..
-                },
-            ) => schema.get("default").cloned(),
+            (Some(_), _) => self.field(key).always().cloned(),
+            (None, Node::Schema(schema)) => schema.get("default").cloned(),
             (None, _) => None,
         }
     }

@@ -8,12 +8,7 @@
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{
-    Place, compare,
-    conflict::Conflict,
-    field_set::{Element, FieldSet},
-    set_of,
-};
+use super::{Place, compare, conflict::Conflict, field_set::FieldSet, set_of};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
@@ -45,15 +40,11 @@ pub(super) fn allow(conflicts: &mut Vec<Conflict>, live: &Value, api_version: &s
     let same = [&changes.modified, &changes.added, &changes.removed]
         .into_iter()
         .fold(fields, |fields, changed| fields.without(changed));
-    conflicts.retain(|conflict| !contains(&same, &conflict.path));
-}
-
-fn contains(set: &FieldSet, path: &[Element]) -> bool {
-    match path {
-        [] => false,
-        [last] => set.has(last),
-        [first, rest @ ..] => set.below(first).is_some_and(|set| contains(set, rest)),
-    }
+    conflicts.retain(|conflict| {
+        let mut field = FieldSet::default();
+        field.insert(&conflict.path);
+        same.shared(&field).is_empty()
+    });
 }
 
 /// Replaces the annotation by the applied configuration, if the object has one.

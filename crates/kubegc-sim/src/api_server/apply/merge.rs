@@ -121,45 +121,51 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], place: Place<'_>) -> Vec<Val
 /// takes a declared field for owned together with the fields below it.
 pub(super) fn prune(value: &mut Value, place: Place<'_>, to_remove: &FieldSet, kept: &FieldSet) {
     let nothing = FieldSet::default();
+    retain_parts(value, place, |element, value, below_place| {
+        let below = kept.below(element);
+        let Element::Field(key) = element else {
+            if let Some(to_remove) = to_remove.below(element) {
+                prune(value, below_place, to_remove, below.unwrap_or(&nothing));
+            }
+            return !to_remove.has(element);
+        };
+        if to_remove.has(element) && below.is_none() {
+            return false;
+        }
+        let Some(to_remove) = to_remove.below(element) else {
+            return true;
+        };
+        // A declared field whose parts were owned is removed with its parts that have no owner.
+        if place.node.declares(key) && below.is_none() && !kept.has(element) {
+            return false;
+        }
+        prune(value, below_place, to_remove, below.unwrap_or(&nothing));
+        kept.has(element) || !is_empty_collection(value)
+    });
+}
+
+/// Removes the fields of a map, or the items of a list, that `keep` does not keep. Returns whether they can be
+/// owned separately. A list whose items have no usable keys does not change.
+fn retain_parts(
+    value: &mut Value,
+    place: Place<'_>,
+    mut keep: impl FnMut(&Element, &mut Value, Place<'_>) -> bool,
+) -> bool {
     match value {
-        Value::Object(fields) if !place.is_atomic_map() => fields.retain(|key, value| {
-            let element = Element::field(key);
-            let below = kept.below(&element);
-            if to_remove.has(&element) && below.is_none() {
-                return false;
-            }
-            let Some(to_remove) = to_remove.below(&element) else {
-                return true;
-            };
-            // A declared field whose parts were owned is removed with its parts that have no owner.
-            if place.node.declares(key) && below.is_none() && !kept.has(&element) {
-                return false;
-            }
-            prune(value, place.field(key), to_remove, below.unwrap_or(&nothing));
-            kept.has(&element) || !is_empty_collection(value)
-        }),
-        Value::Array(list) if place.list() != ListKind::Atomic => {
-            let Ok(elements) = place.elements(list) else {
-                return;
-            };
-            let mut elements = elements.into_iter();
-            list.retain_mut(|item| {
-                // There are as many elements as items.
-                let Some(element) = elements.next() else {
-                    return true;
-                };
-                if to_remove.has(&element) {
-                    return false;
-                }
-                if let Some(to_remove) = to_remove.below(&element) {
-                    let kept = kept.below(&element).unwrap_or(&nothing);
-                    prune(item, place.item(), to_remove, kept);
-                }
-                true
+        Value::Object(fields) if !place.is_atomic_map() => {
+            fields.retain(|key, value| keep(&Element::field(key), value, place.field(key)));
+        }
+        Value::Array(items) if place.list() != ListKind::Atomic => {
+            let mut elements = place.elements(items).unwrap_or_default().into_iter();
+            // There is an element of each item, or of none.
+            items.retain_mut(|item| {
+                let element = elements.next();
+                element.is_none_or(|element| keep(&element, item, place.item()))
             });
         }
-        _ => {}
+        _ => return false,
     }
+    true
 }
 
 fn is_empty_collection(value: &Value) -> bool {
@@ -184,7 +190,11 @@ pub(super) fn prune_by_sets(
     if last.is_empty() {
         return Ok(merged.clone());
     }
-    let without = |to_remove: &FieldSet| removed(merged, place, to_remove);
+    let without = |to_remove: &FieldSet| {
+        let mut left = merged.clone();
+        remove(&mut left, place, to_remove);
+        left
+    };
     let all = set_of(merged, place)?;
     let mut kept = set_of(&without(last), place)?;
     kept.add(owned);
@@ -192,52 +202,19 @@ pub(super) fn prune_by_sets(
     Ok(without(&all.without(&kept).shared(last)))
 }
 
-/// A value without some of its fields and items. Null if nothing is left.
+/// Removes fields and items of a value. Null if nothing is left.
 ///
 /// # Upstream
 /// `removingWalker` in `structured-merge-diff/v4/typed/remove.go`, v4.0.2.
-fn removed(value: &Value, place: Place<'_>, to_remove: &FieldSet) -> Value {
-    match value {
-        Value::Object(fields) if !place.is_atomic_map() => {
-            let mut left = Map::new();
-            for (key, value) in fields {
-                let element = Element::field(key);
-                if to_remove.has(&element) {
-                    continue;
-                }
-                let value = match to_remove.below(&element) {
-                    Some(to_remove) => removed(value, place.field(key), to_remove),
-                    None => value.clone(),
-                };
-                left.insert(key.clone(), value);
-            }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Object(left)
-            }
+fn remove(value: &mut Value, place: Place<'_>, to_remove: &FieldSet) {
+    let has_parts = retain_parts(value, place, |element, value, place| {
+        if let Some(to_remove) = to_remove.below(element) {
+            remove(value, place, to_remove);
         }
-        Value::Array(items) if place.list() != ListKind::Atomic => {
-            let Ok(elements) = place.elements(items) else {
-                return value.clone();
-            };
-            let mut left = Vec::new();
-            for (element, item) in elements.iter().zip(items) {
-                if to_remove.has(element) {
-                    continue;
-                }
-                left.push(match to_remove.below(element) {
-                    Some(to_remove) => removed(item, place.item(), to_remove),
-                    None => item.clone(),
-                });
-            }
-            if left.is_empty() {
-                Value::Null
-            } else {
-                Value::Array(left)
-            }
-        }
-        Value::Object(_) | Value::Array(_) => Value::Null,
-        scalar => scalar.clone(),
+        !to_remove.has(element)
+    });
+    let is_atomic = !has_parts && (value.is_object() || value.is_array());
+    if is_atomic || is_empty_collection(value) {
+        *value = Value::Null;
     }
 }

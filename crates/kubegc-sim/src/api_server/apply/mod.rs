@@ -171,8 +171,7 @@ impl ApiServer {
             (Some(_), None) => before_first_apply(&live, place, &request),
             (_, managers) => managers.unwrap_or_default(),
         };
-        let (merged, managers) = merged(&live, &applied, place, managers, &request)
-            .map_err(|problem| problem.refusal(self.version, &applied, resource))?;
+        let (merged, managers) = merged(&live, &applied, resource, place, managers, &request)?;
         let Some(existing) = existing else {
             return self.create_applied(kind, &namespace, name, merged, &managers);
         };
@@ -254,7 +253,7 @@ impl ApiServer {
             [only] => only.clone(),
             several => format!("errors:\n  {}", several.join("\n  ")),
         };
-        Err(Problem::Malformed(problem).refusal(self.version, applied, self.resource(kind)))
+        Err(malformed(self.version, applied, self.resource(kind), &problem))
     }
 }
 
@@ -284,32 +283,18 @@ struct Request {
     time: Timestamp,
 }
 
-/// The reason why a configuration is not applied.
-#[derive(Debug)]
-enum Problem {
-    /// It cannot be decoded as its kind.
-    Malformed(String),
-    /// Other managers own fields that it would change.
-    Conflicts(Vec<conflict::Conflict>),
-}
-
-impl Problem {
-    fn refusal(&self, version: KubernetesVersion, applied: &Value, resource: &ApiResource) -> Refusal {
-        match self {
-            Self::Malformed(problem) if !version.has(REFUSALS_NAME_THE_OBJECT) => {
-                status::internal(format!("failed to create typed patch object: {problem}"))
-            }
-            Self::Malformed(problem) => {
-                let [namespace, name] =
-                    ["namespace", "name"].map(|key| applied["metadata"][key].as_str().unwrap_or_default());
-                status::internal(format!(
-                    "failed to create typed patch object ({namespace}/{name}; {}/{}, Kind={}): {problem}",
-                    resource.group, resource.version, resource.kind
-                ))
-            }
-            Self::Conflicts(conflicts) => conflict::refusal(conflicts),
-        }
+/// The refusal of a configuration that cannot be decoded as its kind.
+fn malformed(version: KubernetesVersion, applied: &Value, resource: &ApiResource, problem: &str) -> Refusal {
+    const FAILED: &str = "failed to create typed patch object";
+    if !version.has(REFUSALS_NAME_THE_OBJECT) {
+        return status::internal(format!("{FAILED}: {problem}"));
     }
+    let [namespace, name] =
+        ["namespace", "name"].map(|key| applied["metadata"][key].as_str().unwrap_or_default());
+    status::internal(format!(
+        "{FAILED} ({namespace}/{name}; {}/{}, Kind={}): {problem}",
+        resource.group, resource.version, resource.kind
+    ))
 }
 
 /// The object after the configuration was applied, and the owners of its fields.
@@ -320,11 +305,13 @@ impl Problem {
 fn merged(
     live: &Value,
     applied: &Value,
+    resource: &ApiResource,
     place: Place<'_>,
     mut managers: Managers,
     request: &Request,
-) -> Result<(Value, Managers), Problem> {
-    let mut fields = set_of(applied, place).map_err(Problem::Malformed)?;
+) -> Result<(Value, Managers), Refusal> {
+    let malformed = |problem: String| malformed(place.version, applied, resource, &problem);
+    let mut fields = set_of(applied, place).map_err(malformed)?;
     managed::strip(&mut fields);
     let mut merged = merge::merge(live.clone(), applied, place);
     managers.follow_schema(live, place);
@@ -333,7 +320,7 @@ fn merged(
     // Metadata stays, as every configuration has the name.
     owned.insert(&["metadata", "name"].map(field_set::Element::field));
     if place.prunes_by_sets() {
-        merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(Problem::Malformed)?;
+        merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(malformed)?;
     } else {
         merge::prune(&mut merged, place, &last.without(&owned), &owned);
     }
@@ -343,7 +330,7 @@ fn merged(
         last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
     }
     if !request.force && !conflicts.is_empty() {
-        return Err(Problem::Conflicts(conflicts));
+        return Err(conflict::refusal(&conflicts));
     }
     let is_changed = if place.has(VALUES_ARE_COMPARED) {
         merged != *live

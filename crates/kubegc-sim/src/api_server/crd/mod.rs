@@ -26,10 +26,7 @@ pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
-use super::{
-    ApiServer, EventType, Response,
-    delete::{Outcome, check_before_marking},
-};
+use super::{ApiServer, EventType, Response, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -55,7 +52,7 @@ pub(super) fn delete(
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
     let existing = server.existing(kind, "", name)?;
-    check_before_marking(server, kind, &existing, options)?;
+    server.check_before_marking(kind, &existing.meta, options)?;
     if existing.meta.is_deleting() {
         let mut grace = options.grace_period_seconds;
         return server.delete_object(kind, "", name, options, &mut grace);
@@ -282,10 +279,7 @@ impl ApiServer {
         if !self.resource(kind).custom {
             return None;
         }
-        let table = self
-            .shape
-            .table_of("customresourcedefinitions.apiextensions.k8s.io")?;
-        let table = self.tables[table as usize].as_deref()?;
+        let table = self.table_of("customresourcedefinitions.apiextensions.k8s.io")?;
         table.find("", &self.shape.kinds.get(kind.index())?.definition)
     }
 }

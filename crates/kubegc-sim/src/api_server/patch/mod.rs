@@ -45,8 +45,7 @@ impl ApiServer {
         content_type: &str,
         body: &[u8],
     ) -> Response {
-        self.try_patch(kind, namespace, name, Part::Whole, content_type, body)
-            .into()
+        self.patch_subresource(kind, namespace, name, "", content_type, body)
     }
 
     /// Patches a subresource. A `scale` is patched as the object that

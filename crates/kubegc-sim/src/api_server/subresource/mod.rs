@@ -213,28 +213,23 @@ impl ApiServer {
             subresource,
             Scope::Namespaced,
         );
-        let read = |value: &Value| {
-            let read = Manifest::read(value.clone());
-            read.map(|manifest| manifest.object)
-                .map_err(|error| status::bad_request(error.to_string()))
-        };
+        let read = |value: &Value| Manifest::read(value.clone()).map(|manifest| manifest.object);
         let (old, new) = (old.map(read).transpose()?, read(new)?);
         let request = hooks::Request {
-            operation,
-            kind,
-            subresource,
             body: Some(&body),
-            old: old.as_ref(),
-            dry_run: false,
+            ..hooks::Request::new(operation, kind, subresource, old.as_ref())
         };
         let mut changed = new.clone();
         self.mutate(request, Some(&mut changed), |_| Ok(()))?;
         self.call_validating(request, Some(&new)).map(drop)
     }
 
-    /// The part of an object that a subresource writes.
+    /// The part of an object that a subresource writes; all of it if that is empty.
     pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
         self.kind(kind)?;
+        if subresource.is_empty() {
+            return Ok(Part::Whole);
+        }
         if !self.has_subresource(kind, subresource) {
             return Err(status::unserved());
         }

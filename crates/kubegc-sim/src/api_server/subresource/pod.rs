@@ -12,6 +12,7 @@ use crate::{
     api_server::{
         EventType, Response,
         create::other_namespace,
+        delete::valid,
         hooks,
         update::{Part, check_names},
     },
@@ -52,8 +53,7 @@ impl ApiServer {
         name: &str,
         eviction: &Value,
     ) -> Result<Response, Refusal> {
-        let sent =
-            Manifest::read(eviction.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        let sent = Manifest::read(eviction.clone())?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
             return Err(other_namespace());
@@ -68,9 +68,7 @@ impl ApiServer {
             Some(options) => DeleteOptionsSpec::deserialize(options)
                 .map_err(|problem| status::bad_request(format!("deleteOptions: {problem}")))?,
         };
-        let options = options
-            .validate()
-            .map_err(|errors| status::invalid_delete_options(self.version, &errors))?;
+        let options = valid(self.version, &options)?;
         let pod = self.existing(kind, namespace, name)?;
         self.admit(hooks::Request::new("CREATE", kind, "eviction", Some(&pod)), None)?;
         self.review_part(kind, "CREATE", "eviction", None, eviction)?;
@@ -197,7 +195,7 @@ impl ApiServer {
         name: &str,
         binding: &Value,
     ) -> Result<Response, Refusal> {
-        let sent = Manifest::read(binding.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+        let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {
             check_names(self.version, &sent.object.meta, namespace, name)?;
         }
@@ -213,10 +211,8 @@ impl ApiServer {
         if node.is_empty() {
             problems.push("target.name: Required value".to_owned());
         }
-        match &problems[..] {
-            [] => {}
-            [problem] => return Err(status::internal(problem.as_str())),
-            problems => return Err(status::internal(format!("[{}]", problems.join(", ")))),
+        if !problems.is_empty() {
+            return Err(status::internal(status::joined(&problems)));
         }
         let existing = self.existing(kind, namespace, name)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);

@@ -305,7 +305,7 @@ fn check_named(applied: &Value) -> Result<(), Refusal> {
 
 /// Metadata and replicas of a submitted scale.
 fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
-    let manifest = Manifest::read(scale.clone()).map_err(|error| status::bad_request(error.to_string()))?;
+    let manifest = Manifest::read(scale.clone())?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
     if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {
         return Err(status::bad_request(format!(
@@ -331,10 +331,7 @@ pub(super) fn selector_text(selector: Option<&Value>) -> String {
     let is_structured = ["matchLabels", "matchExpressions"]
         .iter()
         .any(|key| selector.get(key).is_some());
-    let read = if is_structured {
-        label_selector(selector)
-    } else {
-        label_selector(&json!({ "matchLabels": selector }))
-    };
+    let labels = json!({ "matchLabels": selector });
+    let read = label_selector(if is_structured { selector } else { &labels });
     read.unwrap_or_default().to_string()
 }
