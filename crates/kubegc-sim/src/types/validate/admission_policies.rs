@@ -47,19 +47,6 @@ pub(super) fn kind(kind: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Refuses the operation DELETE in the rules of a mutating policy.
-pub(super) fn no_deletes(resources: &At<'_>, c: &mut Check) {
-    const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
-    let named = resources.get("resourceRules").get("operations");
-    for rule in resources.get("resourceRules").items() {
-        for operation in rule.get("operations").items() {
-            if !OPERATIONS.contains(&operation.text()) {
-                named.unsupported_as(c, &operation.shown(), &OPERATIONS);
-            }
-        }
-    }
-}
-
 pub(super) fn audit_annotations(list: &At<'_>, c: &mut Check) {
     const BYTES_MAX: usize = 5 * 1024;
     const COUNT_MAX: usize = 20;

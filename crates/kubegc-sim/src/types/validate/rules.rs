@@ -137,6 +137,7 @@ enum Test {
     Given,
     In(Vec<&'static str>),
     Contains(&'static str),
+    Begins(&'static str),
     Above(i64),
     /// It is not the stored value.
     Changed,
@@ -272,8 +273,11 @@ impl Place<'_> {
         })
     }
 
-    /// The value as a text; a path that ends with `#` stands for the length.
+    /// The value as a text; a path that ends with `#` stands for the length, `$name` for the object's name.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
+        if self.path == "$name" {
+            return c.name().to_owned();
+        }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
             return Place { path, ..*self }.read(block, c).len().to_string();
@@ -294,6 +298,7 @@ impl Condition {
             Test::Given => is_given(read(&self.place).value),
             Test::In(texts) => texts.contains(&self.place.text(block, c).as_str()),
             Test::Contains(part) => self.place.text(block, c).contains(part),
+            Test::Begins(part) => self.place.text(block, c).starts_with(part),
             Test::Above(bound) => {
                 let number: Option<i64> = self.place.text(block, c).parse().ok();
                 number.is_some_and(|number| number > *bound)
