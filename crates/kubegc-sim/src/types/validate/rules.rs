@@ -282,11 +282,16 @@ impl Place<'_> {
             let path = path.trim_end_matches('.');
             return Place { path, ..*self }.read(block, c).len().to_string();
         }
-        match self.read(block, c).value {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
+        text(self.read(block, c).value)
+    }
+}
+
+/// The text of a value; empty for null.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -470,11 +475,6 @@ impl Row {
                 }
             }
             Word::Unique(rule, fields) => {
-                let text = |value: &Value| match value {
-                    Value::String(text) => text.clone(),
-                    Value::Null => String::new(),
-                    other => other.to_string(),
-                };
                 let value = match fields.as_slice() {
                     [] => text(at.value),
                     fields => fields.iter().map(|key| text(at.get(key).value) + "|").collect(),
@@ -506,9 +506,7 @@ impl Row {
             }
             Word::Passes(name) => {
                 let known = c.causes.len();
-                if let Some(section) = SECTIONS.get(name) {
-                    run(&section.rows, block, &mut Seen::new(), c);
-                }
+                apply(name, at, c);
                 let passes = c.causes.len() == known;
                 c.causes.truncate(known);
                 return passes;
