@@ -58,7 +58,7 @@ fn code(name: &str) -> Option<rules::Code> {
         };
     }
     let code: rules::Code = functions! {
-        admission_policies: audit_annotations group_version kind;
+        admission_policies: audit_annotation group_version kind;
         amounts: name_of_container_resource positive;
         api_services: bundle;
         certificates: certificate conditions signed_content signer_name;
@@ -88,7 +88,7 @@ fn code(name: &str) -> Option<rules::Code> {
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topologies;
         volumes: driver_name;
-        webhooks: client_url path review_versions side_effects unique_name;
+        webhooks: client_url path recognized_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
             selects_template stateful_set_updated template_of_stateful_set
             unavailable_or_surge unavailable_xor_surge;
