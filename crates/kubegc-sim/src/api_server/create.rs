@@ -270,7 +270,7 @@ impl ApiServer {
         warnings.extend(self.call_validating(request, Some(&object))?);
         self.charge_quotas(kind, "", &object, None)?;
         if typed {
-            types::admission::refuse(self, self.resource(kind), &object)?;
+            types::admission::refuse(self, self.resource(kind), &object, None)?;
         }
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";

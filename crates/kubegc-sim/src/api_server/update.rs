@@ -266,7 +266,7 @@ impl ApiServer {
         }
         self.charge_quotas(kind, part.subresource(), &new, Some(existing))?;
         if self.schema(kind).is_some() && part == Part::Whole {
-            types::admission::refuse_change(self, self.resource(kind), &new, existing)?;
+            types::admission::refuse(self, self.resource(kind), &new, Some(existing))?;
             if !is_allocated_first {
                 self.allocate(kind, &mut new, Some(existing))?;
             }

@@ -35,21 +35,15 @@ fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusa
     status::forbidden(resource, &object.meta.name, why, Vec::new())
 }
 
-/// All objects of a resource, in the first of these versions that is served.
+/// All objects of a resource, in `v1` or, where that is not served, in `v1beta1`.
 pub(super) fn all(
     server: &ApiServer,
-    versions: [&str; 2],
-    resource: (&str, &str),
+    (group, plural): (&str, &str),
     namespace: Option<&str>,
 ) -> Vec<Arc<StoredObject>> {
-    let (group, plural) = resource;
-    let catalog = server.catalog();
-    let mut kinds = versions
-        .into_iter()
-        .filter_map(|version| catalog.by_resource(group, version, plural));
-    kinds
-        .next()
-        .map(|kind| server.objects(kind, namespace))
+    let of = |version| server.catalog().by_resource(group, version, plural);
+    let kind = of("v1").or_else(|| of("v1beta1"));
+    kind.map(|kind| server.objects(kind, namespace))
         .unwrap_or_default()
 }
 
@@ -96,7 +90,7 @@ pub(crate) fn complete(
     Ok(())
 }
 
-/// Refuses a valid object that is created.
+/// Refuses a valid object that is created, or that is to replace `old`.
 ///
 /// # Errors
 /// 403 where a plugin forbids the object.
@@ -104,9 +98,10 @@ pub(crate) fn refuse(
     server: &ApiServer,
     resource: &ApiResource,
     object: &StoredObject,
+    old: Option<&StoredObject>,
 ) -> Result<(), Refusal> {
-    let problem = match (&*resource.group, &*resource.kind) {
-        ("", "Pod") => limits::refuse_pod(server, object).or_else(|| {
+    let problem = match (&*resource.group, &*resource.kind, old) {
+        ("", "Pod", None) => limits::refuse_pod(server, object).or_else(|| {
             let is_own = object.at(&["spec", "overhead"]).is_some()
                 && object.text_at(&["spec", "runtimeClassName"]).is_empty();
             is_own.then(|| {
@@ -114,29 +109,12 @@ pub(crate) fn refuse(
                     .to_owned()
             })
         }),
-        ("", "PersistentVolumeClaim") => limits::refuse_claim(server, object),
-        ("scheduling.k8s.io", "PriorityClass") => second_default(server, object),
+        ("", "PersistentVolumeClaim", None) => limits::refuse_claim(server, object),
+        ("", "PersistentVolumeClaim", Some(old)) => resized(server, object, old),
+        ("scheduling.k8s.io", "PriorityClass", _) => second_default(server, object),
         _ => None,
     };
     problem.map_or(Ok(()), |problem| Err(forbidden(resource, object, &problem)))
-}
-
-/// Refuses a valid object that is to replace another.
-///
-/// # Errors
-/// 403 where a plugin forbids the change.
-pub(crate) fn refuse_change(
-    server: &ApiServer,
-    resource: &ApiResource,
-    new: &StoredObject,
-    old: &StoredObject,
-) -> Result<(), Refusal> {
-    let problem = match (&*resource.group, &*resource.kind) {
-        ("", "PersistentVolumeClaim") => resized(server, new, old),
-        ("scheduling.k8s.io", "PriorityClass") => second_default(server, new),
-        _ => None,
-    };
-    problem.map_or(Ok(()), |problem| Err(forbidden(resource, new, &problem)))
 }
 
 fn protect(object: &mut StoredObject, finalizer: &str) {
@@ -159,8 +137,7 @@ fn taint(node: &mut StoredObject) {
 }
 
 fn priority_classes(server: &ApiServer) -> Vec<Arc<StoredObject>> {
-    let resource = ("scheduling.k8s.io", "priorityclasses");
-    all(server, ["v1", "v1beta1"], resource, None)
+    all(server, ("scheduling.k8s.io", "priorityclasses"), None)
 }
 
 fn priority_of(class: &StoredObject) -> i64 {
@@ -192,13 +169,9 @@ fn prioritize(
 ) -> Result<(), Refusal> {
     let keeps_policy = server.version().minor() >= 19;
     if let Some(old) = old {
-        let stored = |key: &str| old.at(&["spec", key]).cloned();
-        let (priority, policy) = (stored("priority"), stored("preemptionPolicy"));
-        if let Some(spec) = pod.spec_mut() {
-            for (key, value) in [("priority", priority), ("preemptionPolicy", policy)] {
-                if let Some(value) = value {
-                    set_nil(spec, key, value);
-                }
+        for key in ["priority", "preemptionPolicy"] {
+            if let (Some(spec), Some(value)) = (pod.spec_mut(), old.at(&["spec", key])) {
+                set_nil(spec, key, value.clone());
             }
         }
         return Ok(());
@@ -375,7 +348,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
     if name.is_empty() {
         return Ok(());
     }
-    let classes = all(server, ["v1", "v1beta1"], ("node.k8s.io", "runtimeclasses"), None);
+    let classes = all(server, ("node.k8s.io", "runtimeclasses"), None);
     let Some(class) = classes.into_iter().find(|class| *class.meta.name == *name) else {
         let why = format!("pod rejected: RuntimeClass {} not found", status::quoted(&name));
         return Err(forbidden(resource, pod, &why));
@@ -423,7 +396,7 @@ const INGRESS_CLASSES: Classes = Classes {
 
 impl Classes {
     fn all(&self, server: &ApiServer) -> Vec<Arc<StoredObject>> {
-        all(server, ["v1", "v1beta1"], self.resource, None)
+        all(server, self.resource, None)
     }
 
     /// Sets the default class, the first by name, on an object that names none.

@@ -10,7 +10,7 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, object_in, object_mut, text},
+    defaults::{is_nil, object_in, object_mut, objects_in, text},
     hpa,
 };
 use crate::api_server::crd::beta;
@@ -41,16 +41,16 @@ fn changes(resource: &ApiResource) -> Option<(Change, Change)> {
             |object| ingress(object, "defaultBackend", "backend", backend_to_shown),
         ),
         ("rbac.authorization.k8s.io", "v1alpha1", "RoleBinding" | "ClusterRoleBinding") => (
-            |binding| for_each(binding.get_mut("subjects"), subject_to_stored),
-            |binding| for_each(binding.get_mut("subjects"), subject_to_shown),
+            |binding| objects_in(binding, "subjects").for_each(subject_to_stored),
+            |binding| objects_in(binding, "subjects").for_each(subject_to_shown),
         ),
         ("discovery.k8s.io", "v1beta1" | "v1alpha1", "EndpointSlice") => (
             |slice| {
-                for_each(slice.get_mut("endpoints"), |endpoint| {
+                for endpoint in objects_in(slice, "endpoints") {
                     rename(endpoint, [("topology", "deprecatedTopology")]);
-                });
+                }
             },
-            |slice| for_each(slice.get_mut("endpoints"), endpoint_to_shown),
+            |slice| objects_in(slice, "endpoints").for_each(endpoint_to_shown),
         ),
         ("flowcontrol.apiserver.k8s.io", "v1beta1" | "v1beta2", LEVEL) => (
             |level| shares(level, "assuredConcurrencyShares", "nominalConcurrencyShares"),
@@ -160,23 +160,15 @@ fn ingress(object: &mut Object, from: &str, to: &str, convert: fn(&mut Object)) 
         }
         spec.insert(to.to_owned(), backend);
     }
-    for_each(spec.get_mut("rules"), |rule| {
-        if let Some(http) = object_mut(rule, "http") {
-            for_each(http.get_mut("paths"), |path| {
-                if let Some(backend) = object_mut(path, "backend") {
-                    convert(backend);
-                }
-            });
-        }
-    });
+    let rules = objects_in(spec, "rules").filter_map(|rule| object_mut(rule, "http"));
+    let paths = rules.flat_map(|http| objects_in(http, "paths"));
+    let backends = paths.filter_map(|path| object_mut(path, "backend"));
+    backends.for_each(convert);
 }
 
 fn backend_to_stored(backend: &mut Object) {
+    let named = !text(backend, "serviceName").is_empty();
     let (name, port) = (backend.remove("serviceName"), backend.remove("servicePort"));
-    let named = name
-        .as_ref()
-        .and_then(Value::as_str)
-        .is_some_and(|name| !name.is_empty());
     let numbered = port
         .as_ref()
         .is_some_and(|port| !matches!(port.as_i64(), Some(0)) && !port.is_null());

@@ -8,7 +8,7 @@
 use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
 
-use super::schema::StructId;
+use super::{defaults::objects_in, schema::StructId};
 
 type Object = Map<String, Value>;
 
@@ -65,8 +65,7 @@ fn drop_restart_policies(spec: &mut Object, version: KubernetesVersion) {
         ("containers", None),
         ("ephemeralContainers", None),
     ] {
-        let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-        for container in containers.into_iter().flatten().filter_map(Value::as_object_mut) {
+        for container in objects_in(spec, list) {
             if container.get("restartPolicy").and_then(Value::as_str) != kept {
                 container.remove("restartPolicy");
             }
@@ -95,17 +94,10 @@ fn drop_image_volumes(spec: &mut Object, version: KubernetesVersion) {
         return;
     }
     for list in ["initContainers", "containers", "ephemeralContainers"] {
-        for container in spec
-            .get_mut(list)
-            .and_then(Value::as_array_mut)
-            .into_iter()
-            .flatten()
-        {
-            if let Some(container) = container.as_object_mut() {
-                retain(container, "volumeMounts", |mount| {
-                    mount.get("name").is_none_or(|name| !dropped.contains(name))
-                });
-            }
+        for container in objects_in(spec, list) {
+            retain(container, "volumeMounts", |mount| {
+                mount.get("name").is_none_or(|name| !dropped.contains(name))
+            });
         }
     }
 }

@@ -28,8 +28,7 @@ pub(super) fn from_v1(object: &mut Object) {
     let decode = |annotations: &mut Object, key: &str| -> Option<Value> {
         serde_json::from_str(annotations.remove(key)?.as_str()?).ok()
     };
-    let spec = object.entry("spec").or_insert_with(|| json!({}));
-    if let Some(spec) = spec.as_object_mut() {
+    if let Some(spec) = object_in(object, "spec") {
         let mut metrics = Vec::new();
         if let Some(Value::Array(others)) = decode(&mut annotations, METRICS) {
             metrics = others;
@@ -220,15 +219,9 @@ fn annotate(object: &mut Object, found: Vec<(&str, String)>) {
     if found.is_empty() {
         return;
     }
-    let metadata = object.entry("metadata").or_insert_with(|| json!({}));
-    let annotations = metadata
-        .as_object_mut()
-        .map(|metadata| metadata.entry("annotations"));
-    let annotations = annotations.map(|entry| entry.or_insert_with(|| json!({})));
-    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        for (key, text) in found {
-            annotations.insert(key.to_owned(), text.into());
-        }
+    let metadata = object_in(object, "metadata");
+    if let Some(annotations) = metadata.and_then(|metadata| object_in(metadata, "annotations")) {
+        annotations.extend(found.into_iter().map(|(key, text)| (key.to_owned(), text.into())));
     }
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     admission::all,
-    defaults::object_mut,
+    defaults::{object_in, object_mut, objects_in, text},
     qos::{self, Amounts},
 };
 use crate::{ApiServer, StoredObject};
@@ -17,7 +17,7 @@ use crate::{ApiServer, StoredObject};
 const WHICH: [&str; 2] = ["requests", "limits"];
 
 fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {
-    all(server, ["v1", "v1"], ("", "limitranges"), Some(namespace))
+    all(server, ("", "limitranges"), Some(namespace))
 }
 
 fn items<'a>(range: &'a StoredObject, kind: &'a str) -> impl Iterator<Item = &'a Value> {
@@ -33,47 +33,31 @@ pub(super) fn complete(server: &ApiServer, pod: &mut StoredObject) {
         for item in items(&range, "Container") {
             for (defaults, key) in defaults.iter_mut().zip(["defaultRequest", "default"]) {
                 let values = item.get(key).and_then(Value::as_object);
-                defaults.extend(
-                    values
-                        .into_iter()
-                        .flatten()
-                        .map(|(key, value)| (key.clone(), value.clone())),
-                );
+                defaults.extend(values.cloned().into_iter().flatten());
             }
         }
         let mut done = Vec::new();
         if let Some(spec) = object_mut(pod.body_mut(), "spec") {
             for (list, name) in [("containers", "container"), ("initContainers", "init container")] {
-                let containers = spec.get_mut(list).and_then(Value::as_array_mut);
-                for container in containers.into_iter().flatten() {
+                for container in objects_in(spec, list) {
                     complete_container(container, name, &defaults, &mut done);
                 }
             }
         }
         if !done.is_empty() {
             let text = format!("LimitRanger plugin set: {}", done.join("; "));
-            let annotations = pod
-                .rest_of_metadata_mut()
-                .entry("annotations")
-                .or_insert_with(|| json!({}));
-            if let Some(annotations) = annotations.as_object_mut() {
-                annotations.insert("kubernetes.io/limit-ranger".to_owned(), text.into());
-            }
+            pod.annotate("kubernetes.io/limit-ranger", text);
         }
     }
 }
 
 fn complete_container(
-    container: &mut Value,
+    container: &mut Map<String, Value>,
     described: &str,
     defaults: &[Map<String, Value>; 2],
     done: &mut Vec<String>,
 ) {
-    let name = container
-        .get("name")
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-        .to_owned();
+    let name = text(container, "name").to_owned();
     for (defaults, (list, singular)) in defaults
         .iter()
         .zip([("requests", "request"), ("limits", "limit")])
@@ -81,30 +65,17 @@ fn complete_container(
         if defaults.is_empty() {
             continue;
         }
-        let resources = container
-            .as_object_mut()
-            .map(|container| container.entry("resources"));
-        let resources = resources.map(|entry| entry.or_insert_with(|| json!({})));
-        let Some(resources) = resources.and_then(Value::as_object_mut) else {
+        let resources = object_in(container, "resources");
+        let Some(values) = resources.and_then(|resources| object_in(resources, list)) else {
             continue;
         };
-        let values = resources.entry(list).or_insert_with(|| json!({}));
-        let Some(values) = values.as_object_mut() else {
-            continue;
-        };
-        let missing: Vec<_> = defaults
-            .iter()
-            .filter(|(key, _)| !values.contains_key(*key))
-            .collect();
-        let names: Vec<&str> = missing.iter().map(|(key, _)| key.as_str()).collect();
+        let mut missing = defaults.clone();
+        missing.retain(|key, _| !values.contains_key(key));
+        let names: Vec<&str> = missing.keys().map(String::as_str).collect();
         if !names.is_empty() {
             done.push(format!("{} {singular} for {described} {name}", names.join(", ")));
         }
-        values.extend(
-            missing
-                .into_iter()
-                .map(|(key, value)| (key.clone(), value.clone())),
-        );
+        values.extend(missing);
     }
 }
 

@@ -217,10 +217,9 @@ fn drop_system_metadata(object: &mut StoredObject, version: KubernetesVersion) {
 /// `addJobTrackingAnnotation` in `pkg/registry/batch/job/strategy.go`, 1.25: where the feature gate
 /// `JobTrackingWithFinalizers` is on.
 fn mark_tracked(job: &mut StoredObject, version: KubernetesVersion) {
-    if !matches!((version.minor(), version.patch()), (23, 0..=6) | (25 | 26, _)) {
-        return;
+    if matches!((version.minor(), version.patch()), (23, 0..=6) | (25 | 26, _)) {
+        job.annotate("batch.kubernetes.io/job-tracking", "");
     }
-    job.annotate("batch.kubernetes.io/job-tracking", "");
 }
 
 /// The labels of a job's pods with its uid and with its name, the newer ones first.
@@ -252,20 +251,13 @@ fn select_job_pods(job: &mut StoredObject, version: KubernetesVersion) {
         .iter()
         .flat_map(|[by_uid, by_name]| [(*by_uid, uid.as_str()), (*by_name, name.as_str())])
         .collect();
-    let template = job
-        .at(&["spec", "template", "metadata", "labels"])
-        .and_then(Value::as_object);
-    let shares_labels = match template {
-        None => job.meta.labels.is_empty(),
-        Some(template) => {
-            template.len() == job.meta.labels.len()
-                && job
-                    .meta
-                    .labels
-                    .iter()
-                    .all(|(key, value)| template.get(&**key).and_then(Value::as_str) == Some(value))
-        }
-    };
+    let template = job.at(&["spec", "template", "metadata", "labels"]);
+    let template = template.and_then(Value::as_object);
+    let own = &job.meta.labels;
+    let is_own =
+        |key: &str, value: &str| template.and_then(|labels| labels.get(key)?.as_str()) == Some(value);
+    let shares_labels =
+        template.map_or(0, Map::len) == own.len() && own.iter().all(|(key, value)| is_own(key, value));
     // An object whose name is generated is copied before, and shares nothing.
     let is_copied = version.minor() >= 31 && !job.text_at(&["metadata", "generateName"]).is_empty();
     let shares_labels = shares_labels && !is_copied;

@@ -27,19 +27,13 @@ struct Entry {
     name: &'static str,
     fields: &'static str,
     is_atomic: bool,
-    parsed: OnceLock<Struct>,
+    /// Sorted by name.
+    parsed: OnceLock<Vec<Field>>,
 }
 
 /// The position of a struct in the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct StructId(u16);
-
-/// One struct of the API.
-#[derive(Debug)]
-pub(crate) struct Struct {
-    /// The fields, sorted by name.
-    pub(crate) fields: Vec<Field>,
-}
 
 /// One field of a struct.
 #[derive(Debug)]
@@ -186,14 +180,13 @@ impl StructId {
 
     pub(crate) fn fields(self) -> &'static [Field] {
         let entry = self.entry();
-        let parsed = entry.parsed.get_or_init(|| {
+        entry.parsed.get_or_init(|| {
             let words = entry.fields.split(' ').enumerate();
             let fields = words.filter_map(|(position, text)| parse_field(position, text));
             let mut fields: Vec<Field> = fields.collect();
             fields.sort_by_key(|field| field.name);
-            Struct { fields }
-        });
-        &parsed.fields
+            fields
+        })
     }
 
     /// The field of this name, in any version.
@@ -237,9 +230,7 @@ impl Type {
             _ => None,
         }
     }
-}
 
-impl Type {
     /// Visits the structs that a value of this type is or contains. Depth is bounded by that of the type.
     pub(super) fn each_struct(
         &self,

@@ -72,6 +72,10 @@ fn spec(object: &StoredObject) -> Option<&Object> {
     object.at(&["spec"])?.as_object()
 }
 
+fn is_external(spec: &Object) -> bool {
+    text(spec, "type") == "ExternalName"
+}
+
 fn needs_node_ports(spec: &Object) -> bool {
     matches!(text(spec, "type"), "NodePort" | "LoadBalancer")
 }
@@ -93,7 +97,7 @@ pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, versio
     clean(new, old, version);
     if version.has(POLICIES_NEED_ADDRESSES)
         && let Some(spec) = new.spec_mut()
-        && text(spec, "type") == "ExternalName"
+        && is_external(spec)
         && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local")
     {
         spec.remove("internalTrafficPolicy");
@@ -113,7 +117,7 @@ pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, versio
 fn set_families(spec: &mut Object, old: Option<&Object>) {
     const FAMILIES: &str = "ipFamilies";
     const POLICY: &str = "ipFamilyPolicy";
-    if text(spec, "type") == "ExternalName" {
+    if is_external(spec) {
         return;
     }
     for key in [FAMILIES, POLICY] {
@@ -170,13 +174,15 @@ fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: Kubernetes
             };
         }
     }
-    let is_external = |spec: &Object| text(spec, "type") == "ExternalName";
+    let drop_same = |spec: &mut Object, key: &str| {
+        if spec.get(key) == old.get(key) {
+            spec.remove(key);
+        }
+    };
     if !is_external(old) && is_external(spec) && same_address {
         spec.remove("clusterIP");
         for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            if spec.get(key) == old.get(key) {
-                spec.remove(key);
-            }
+            drop_same(spec, key);
         }
     }
     if needs_node_ports(old) && !needs_node_ports(spec) {
@@ -187,11 +193,6 @@ fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: Kubernetes
             }
         }
     }
-    let drop_same = |spec: &mut Object, key: &str| {
-        if spec.get(key) == old.get(key) {
-            spec.remove(key);
-        }
-    };
     if needs_health_check(old) && !needs_health_check(spec) {
         drop_same(spec, "healthCheckNodePort");
     }
@@ -213,7 +214,6 @@ fn allocates_node_ports(spec: &Object) -> bool {
 
 /// Copies allocated values that the new object omits.
 fn keep_allocated(spec: &mut Object, old: &Object) {
-    let is_external = |spec: &Object| text(spec, "type") == "ExternalName";
     if !is_external(old) && !is_external(spec) {
         for key in ["clusterIP", "clusterIPs"] {
             if (is_nil(spec, key) || text(spec, key).is_empty() && key == "clusterIP")
@@ -292,7 +292,7 @@ pub(crate) fn allocate(
     let old = old.and_then(spec);
     let Some(spec) = new.spec_mut() else { return Ok(()) };
     let mut errors = Vec::new();
-    if text(spec, "type") != "ExternalName" {
+    if !is_external(spec) {
         let taken: BTreeSet<&str> = others().map(|other| text(other, "clusterIP")).collect();
         let address = text(spec, "clusterIP").to_owned();
         if address.is_empty() {

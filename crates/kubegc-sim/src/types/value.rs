@@ -67,9 +67,8 @@ impl Form {
 
     pub(crate) const fn decoded(version: KubernetesVersion) -> Self {
         Self {
-            version,
             is_decoded: true,
-            differs: Cell::new(false),
+            ..Self::normal(version)
         }
     }
 

@@ -47,45 +47,18 @@ pub(super) fn kind(kind: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Refuses the operation DELETE in the rules of a mutating policy.
-pub(super) fn no_deletes(resources: &At<'_>, c: &mut Check) {
-    const OPERATIONS: [&str; 4] = ["*", "CONNECT", "CREATE", "UPDATE"];
-    let named = resources.get("resourceRules").get("operations");
-    for rule in resources.get("resourceRules").items() {
-        for operation in rule.get("operations").items() {
-            if !OPERATIONS.contains(&operation.text()) {
-                named.unsupported_as(c, &operation.shown(), &OPERATIONS);
-            }
-        }
-    }
-}
-
-pub(super) fn audit_annotations(list: &At<'_>, c: &mut Check) {
+/// The key of an annotation, which follows the name of its policy, and the size of its value.
+pub(super) fn audit_annotation(annotation: &At<'_>, c: &mut Check) {
     const BYTES_MAX: usize = 5 * 1024;
-    const COUNT_MAX: usize = 20;
-    let policy = c.name();
-    if list.len() > COUNT_MAX {
-        let problem = format!("must not have more than {COUNT_MAX} auditAnnotations");
-        list.invalid_typed(c, "[]admissionregistration.AuditAnnotation", &problem);
+    let (key, value) = (annotation.get("key"), annotation.get("valueExpression"));
+    if !c.name().is_empty() {
+        let name = format!("{}/{}", c.name(), key.text());
+        key.problems_of(c, &name, formats::qualified_name(c.version, &name));
     }
-    let mut seen: Vec<&str> = Vec::new();
-    for annotation in list.items() {
-        let (key, value) = (annotation.get("key"), annotation.get("valueExpression"));
-        if policy.is_empty() {
-            key.invalid(c, "requires metadata.name be non-empty");
-        } else {
-            let name = format!("{policy}/{}", key.text());
-            key.problems_of(c, &name, formats::qualified_name(c.version, &name));
-        }
-        if value.text().trim().is_empty() {
-            value.required(c, "valueExpression is not specified");
-        }
-        if value.text().trim().len() > BYTES_MAX {
-            value.required(c, &format!("must not exceed {BYTES_MAX} bytes in length"));
-        }
-        if seen.contains(&key.text()) {
-            key.duplicate(c);
-        }
-        seen.push(key.text());
+    if value.text().trim().is_empty() {
+        value.required(c, "valueExpression is not specified");
+    }
+    if value.text().trim().len() > BYTES_MAX {
+        value.required(c, &format!("must not exceed {BYTES_MAX} bytes in length"));
     }
 }

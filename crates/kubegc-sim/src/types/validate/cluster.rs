@@ -73,16 +73,6 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A finalizer of a namespace's spec.
-pub(super) fn finalizer(finalizer: &At<'_>, c: &mut Check) {
-    let text = finalizer.text();
-    finalizer.problems_of(c, text, formats::qualified_name(c.version, text));
-    if !text.contains('/') && !matches!(text, "kubernetes" | "orphan" | "foregroundDeletion") {
-        let problem = "name is neither a standard finalizer name nor is it fully qualified";
-        finalizer.invalid(c, problem);
-    }
-}
-
 /// `ValidateNamespaceStatusUpdate`.
 pub(super) fn namespace_phase(status: &At<'_>, c: &mut Check) {
     let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
@@ -105,47 +95,32 @@ fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateLimitRange`.
-pub(super) fn limits(limits: &At<'_>, c: &mut Check) {
-    let mut kinds: Vec<&str> = Vec::new();
-    for limit in limits.items() {
-        let at = limit.get("type");
-        let kind = at.text();
-        let problems = formats::qualified_name(c.version, kind);
-        if !problems.is_empty() {
-            at.problems_of(c, kind, problems);
-        } else if !kind.contains('/') && !matches!(kind, "Pod" | "Container" | "PersistentVolumeClaim") {
-            at.invalid(c, "must be a standard limit type or fully qualified");
-        }
-        if kinds.contains(&kind) {
-            at.duplicate_as(c, &quoted(kind));
-        }
-        kinds.push(kind);
-        let mut names: BTreeSet<&str> = BTreeSet::new();
-        for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-            let amounts = limit.get(list);
-            if kind == "Pod" && list.starts_with("default") {
-                if !amounts.is_empty() {
-                    amounts.forbidden(c, "may not be specified when `type` is 'Pod'");
-                }
-                continue;
+/// The amounts of `ValidateLimitRange`.
+pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
+    let kind = limit.get("type").text();
+    let mut names: BTreeSet<&str> = BTreeSet::new();
+    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
+        let amounts = limit.get(list);
+        if kind == "Pod" && list.starts_with("default") {
+            if !amounts.is_empty() {
+                amounts.forbidden(c, "may not be specified when `type` is 'Pod'");
             }
-            if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
-                let has = |list: &str| limit.get(list).key("storage").is_set();
-                if !has("min") && !has("max") {
-                    let problem =
-                        "either minimum or maximum storage value is required, but neither was provided";
-                    limit.get("limits").required(c, problem);
-                }
-            }
-            for (name, amount) in amounts.entries() {
-                limit_resource(kind, name, &amount, c);
-                names.insert(name);
+            continue;
+        }
+        if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
+            let has = |list: &str| limit.get(list).key("storage").is_set();
+            if !has("min") && !has("max") {
+                let problem = "either minimum or maximum storage value is required, but neither was provided";
+                limit.get("limits").required(c, problem);
             }
         }
-        for name in names {
-            limit_amounts(&limit, kind, name, c);
+        for (name, amount) in amounts.entries() {
+            limit_resource(kind, name, &amount, c);
+            names.insert(name);
         }
+    }
+    for name in names {
+        limit_amounts(limit, kind, name, c);
     }
 }
 
@@ -360,20 +335,6 @@ pub(super) fn namespace_of_event(event: &At<'_>, c: &mut Check) {
     if !fits {
         involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
     }
-}
-
-/// The controller that reports an event. Its field differed from that of `v1` until 1.25.
-pub(super) fn reporting_controller(controller: &At<'_>, c: &mut Check) {
-    let is_renamed = c.since(25) && !(c.group == "events.k8s.io" && c.api == "v1");
-    let named = match is_renamed {
-        true => controller.clone(),
-        false => c.root().get("reportingController"),
-    };
-    let text = controller.text();
-    if text.is_empty() {
-        named.required(c, "");
-    }
-    named.problems_of(c, text, formats::qualified_name(c.version, text));
 }
 
 /// A changed time of an event, as the errors of older releases print it.

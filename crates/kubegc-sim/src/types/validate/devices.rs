@@ -223,14 +223,6 @@ pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A slice has devices or counters that devices of other slices consume.
-pub(super) fn contents_of_slice(spec: &At<'_>, c: &mut Check) {
-    let lists = spec.fields(["devices", "sharedCounters"]);
-    if lists.iter().all(|list| !list.decoded(c).is_null()) {
-        spec.invalid_as(c, "\"\"", "only one of `sharedCounters` or `devices` is allowed");
-    }
-}
-
 pub(super) fn count(devices: &At<'_>, c: &mut Check) {
     let is_advanced = |device: At<'_>| {
         let lists = device.fields(["taints", "consumesCounters"]);

@@ -6,13 +6,7 @@
 
 use super::super::field::{At, Check};
 use super::go_syntax;
-use crate::{formats, status::quoted};
-
-pub(super) fn precedence_of_exempt(precedence: &At<'_>, c: &mut Check) {
-    if precedence.number() == 1 && c.name() != "exempt" {
-        precedence.invalid(c, "only the schema named 'exempt' may have matchingPrecedence 1");
-    }
-}
+use crate::formats;
 
 fn has_wildcard(list: &At<'_>) -> bool {
     list.texts().contains(&"*")
@@ -33,17 +27,6 @@ pub(super) fn known_verbs(verbs: &At<'_>, c: &mut Check) {
     if !has_wildcard(verbs) && !verbs.texts().iter().all(|verb| VERBS.contains(verb)) {
         let shown = go_syntax::value(c.version, verbs.value, "[]string");
         verbs.unsupported_as(c, &shown, &VERBS);
-    }
-}
-
-/// Only the level `exempt` is exempt.
-pub(super) fn exempt(kind: &At<'_>, c: &mut Check) {
-    if (c.name() == "exempt") != (kind.text() == "Exempt") {
-        let problem = match c.since(34) {
-            true => "must be 'Exempt' if and only if `name` is 'exempt'",
-            false => "type must be 'Exempt' if and only if name is 'exempt'",
-        };
-        kind.invalid_as(c, &quoted(kind.text()), problem);
     }
 }
 

@@ -6,7 +6,6 @@
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
 //! to 1.36.
 
-mod access;
 mod admission_policies;
 mod amounts;
 mod api_services;
@@ -61,21 +60,20 @@ fn code(name: &str) -> Option<rules::Code> {
         };
     }
     let code: rules::Code = functions! {
-        access: aggregated priority;
-        admission_policies: audit_annotations group_version kind no_deletes;
+        admission_policies: audit_annotation group_version kind;
         amounts: name_of_container_resource positive;
         api_services: bundle;
         certificates: certificate conditions signed_content signer_name;
-        cluster: finalizer former_time hard limits namespace_of_event namespace_phase overhead pod_ranges
-            quota reporting_controller resources scopes_updated taints;
+        cluster: former_time hard limit namespace_of_event namespace_phase overhead pod_ranges quota
+            resources scopes_updated taints;
         config: config_map docker_config secret;
         container: sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list;
-        devices: attributes claim_status constraint contents_of_slice count counters extended_resource
-            nodes_of_device nodes_of_slice parameters pool_name requests_of_config;
-        flow_control: exempt hand_size known_verbs namespace precedence_of_exempt;
+        devices: attributes claim_status constraint count counters extended_resource nodes_of_device
+            nodes_of_slice parameters pool_name requests_of_config;
+        flow_control: hand_size known_verbs namespace;
         jobs: container_name generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
         networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
@@ -86,14 +84,14 @@ fn code(name: &str) -> Option<rules::Code> {
         references: divisor object_field;
         scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
         selector: labels;
-        services: address_families addresses_updated balancer_updated external_name external_policy headless
-            ordinary_ip slice_addresses source_ranges unique_ports;
+        services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
+            unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topologies;
         volumes: driver_name;
-        webhooks: client_url path review_versions side_effects unique_name;
+        webhooks: client_url path recognized_versions side_effects unique_name;
         workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
-            read_only_disks selects_template stateful_set_updated template_of_stateful_set
+            selects_template stateful_set_updated template_of_stateful_set
             unavailable_or_surge unavailable_xor_surge;
     };
     Some(code)

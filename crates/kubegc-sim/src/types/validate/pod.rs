@@ -42,16 +42,6 @@ pub(super) fn whole(pod: &At<'_>, c: &mut Check) {
     let spec = pod.get("spec");
     pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
     pod_spec(&spec, true, c);
-    if spec.get("serviceAccountName").text().is_empty() {
-        for volume in spec.get("volumes").items() {
-            for source in volume.get("projected").get("sources").items() {
-                let token = source.get("serviceAccountToken");
-                if token.is_set() {
-                    token.forbidden(c, "must not be specified when serviceAccountName is not set");
-                }
-            }
-        }
-    }
     rules::apply("PodImages", &spec, c);
 }
 

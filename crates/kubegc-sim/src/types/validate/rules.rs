@@ -137,6 +137,7 @@ enum Test {
     Given,
     In(Vec<&'static str>),
     Contains(&'static str),
+    Begins(&'static str),
     Above(i64),
     /// It is not the stored value.
     Changed,
@@ -272,17 +273,25 @@ impl Place<'_> {
         })
     }
 
-    /// The value as a text; a path that ends with `#` stands for the length.
+    /// The value as a text; a path that ends with `#` stands for the length, `$name` for the object's name.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
+        if self.path == "$name" {
+            return c.name().to_owned();
+        }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
             return Place { path, ..*self }.read(block, c).len().to_string();
         }
-        match self.read(block, c).value {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }
+        text(self.read(block, c).value)
+    }
+}
+
+/// The text of a value; empty for null.
+fn text(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
     }
 }
 
@@ -294,6 +303,7 @@ impl Condition {
             Test::Given => is_given(read(&self.place).value),
             Test::In(texts) => texts.contains(&self.place.text(block, c).as_str()),
             Test::Contains(part) => self.place.text(block, c).contains(part),
+            Test::Begins(part) => self.place.text(block, c).starts_with(part),
             Test::Above(bound) => {
                 let number: Option<i64> = self.place.text(block, c).parse().ok();
                 number.is_some_and(|number| number > *bound)
@@ -465,11 +475,6 @@ impl Row {
                 }
             }
             Word::Unique(rule, fields) => {
-                let text = |value: &Value| match value {
-                    Value::String(text) => text.clone(),
-                    Value::Null => String::new(),
-                    other => other.to_string(),
-                };
                 let value = match fields.as_slice() {
                     [] => text(at.value),
                     fields => fields.iter().map(|key| text(at.get(key).value) + "|").collect(),
@@ -501,9 +506,7 @@ impl Row {
             }
             Word::Passes(name) => {
                 let known = c.causes.len();
-                if let Some(section) = SECTIONS.get(name) {
-                    run(&section.rows, block, &mut Seen::new(), c);
-                }
+                apply(name, at, c);
                 let passes = c.causes.len() == known;
                 c.causes.truncate(known);
                 return passes;

@@ -9,10 +9,7 @@ use std::net::IpAddr;
 use kubegc_core::Behavior;
 use serde_json::json;
 
-use super::super::{
-    defaults::is_reached_from_outside,
-    field::{At, Check},
-};
+use super::super::field::{At, Check};
 use super::{
     go_syntax,
     networking::{self, parse_cidr},
@@ -25,20 +22,6 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
         spec.get("clusterIPs").texts() == ["None"]
     } else {
         spec.get("clusterIP").text() == "None"
-    }
-}
-
-/// Services without ports, and what services with some types cannot have.
-pub(super) fn headless(spec: &At<'_>, c: &mut Check) {
-    let (kind, ports) = (spec.get("type").text(), spec.get("ports"));
-    let headless = is_headless(spec, c);
-    if ports.is_empty() && !headless && kind != "ExternalName" {
-        ports.required(c, "");
-    }
-    if headless && matches!(kind, "LoadBalancer" | "NodePort") {
-        let addresses = spec.get(if c.since(20) { "clusterIPs" } else { "clusterIP" });
-        let first = addresses.items().next().unwrap_or(addresses);
-        first.invalid(c, &format!("may not be set to 'None' for {kind} services"));
     }
 }
 
@@ -84,25 +67,6 @@ fn stacks(spec: &At<'_>, c: &mut Check) {
     for family in families.items().filter(|family| family.text() != "IPv4") {
         family.invalid(c, "not configured on this cluster");
     }
-}
-
-/// `validateServiceExternalTrafficPolicy`.
-pub(super) fn external_policy(spec: &At<'_>, c: &mut Check) {
-    let fields = spec.value.as_object();
-    let policy = spec.get("externalTrafficPolicy");
-    if fields.is_some_and(|fields| is_reached_from_outside(fields, c.version)) {
-        policy.one_of(c, &["Cluster", "Local"]);
-    } else if !policy.text().is_empty() {
-        let problem = match c.since(29) {
-            true => "may only be set for externally-accessible services",
-            false => "may only be set when `type` is 'NodePort' or 'LoadBalancer'",
-        };
-        policy.invalid(c, problem);
-    }
-}
-
-fn is_balanced(spec: &At<'_>) -> bool {
-    spec.get("type").text() == "LoadBalancer"
 }
 
 pub(super) fn external_name(name: &At<'_>, c: &mut Check) {
@@ -189,7 +153,7 @@ pub(super) fn source_ranges(spec: &At<'_>, c: &mut Check) {
     } else {
         return;
     };
-    if !is_balanced(spec) {
+    if spec.get("type").text() != "LoadBalancer" {
         at.forbidden(c, "may only be used when `type` is 'LoadBalancer'");
     }
     if c.version.has(RANGES_ARE_REFUSED_EACH) {
@@ -249,13 +213,6 @@ pub(super) fn addresses_updated(spec: &At<'_>, c: &mut Check) {
         } else {
             invalid(0, &format!("`ipFamilyPolicy` {problem}"), c);
         }
-    }
-}
-
-/// Only load balancers have addresses: the feature gate `AllowServiceLBStatusOnNonLB` is off since 1.29.
-pub(super) fn balancer_updated(ingress: &At<'_>, c: &mut Check) {
-    if !is_balanced(&c.root().get("spec")) && !ingress.is_empty() && ingress.old(c) != ingress.value {
-        ingress.forbidden(c, "may only be used when `spec.type` is 'LoadBalancer'");
     }
 }
 

@@ -302,8 +302,6 @@ pub(super) fn attachment_status(status: &At<'_>, c: &mut Check) {
             error.get("message").too_long(c, METADATA_MAX);
         }
         let code = error.get("errorCode");
-        if code.number() < 0 {
-            code.problems(c, formats::in_range(code.number(), 0, i32::MAX.into()));
-        }
+        code.problems(c, formats::in_range(code.number(), 0, i32::MAX.into()));
     }
 }

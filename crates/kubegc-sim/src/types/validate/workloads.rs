@@ -45,26 +45,6 @@ fn not_selected(spec: &At<'_>, c: &mut Check) {
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
 }
 
-/// Disks that only one node can write may be in the templates of many pods.
-const DISKS_ARE_NOT_VALIDATED: Behavior =
-    Behavior::since(31, 0, "ValidatePodTemplateSpecForReplicaSet of 1.31");
-
-/// `ValidateReadOnlyPersistentDisks`.
-pub(super) fn read_only_disks(template: &At<'_>, c: &mut Check) {
-    if c.version.has(DISKS_ARE_NOT_VALIDATED) {
-        return;
-    }
-    for volume in template.get("spec").get("volumes").items() {
-        let disk = volume.get("gcePersistentDisk");
-        if disk.is_set() && !disk.get("readOnly").flag() {
-            let problem = "must be true for replicated pods > 1; GCE PD can only be mounted on multiple machines if it \
-                           is read-only";
-            let only = volume.get("gcePersistentDisk").get("readOnly");
-            only.invalid_as(c, "false", problem);
-        }
-    }
-}
-
 /// Pods are replaced one after the other, or created in addition.
 pub(super) fn unavailable_or_surge(rolling: &At<'_>, c: &mut Check) {
     let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);

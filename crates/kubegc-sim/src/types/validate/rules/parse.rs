@@ -218,6 +218,8 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
         (path, Test::Same(place_of(other)))
     } else if let Some((path, part)) = text.split_once("*=") {
         (path, Test::Contains(part))
+    } else if let Some((path, part)) = text.split_once("^=") {
+        (path, Test::Begins(part))
     } else if let Some((path, bound)) = text.split_once('>') {
         (path, Test::Above(bound.parse().ok()?))
     } else if let Some((path, texts)) = text.split_once('=') {
