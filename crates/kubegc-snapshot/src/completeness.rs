@@ -198,8 +198,8 @@ impl Completeness {
     }
 }
 
-/// The reasons that revoke declarations, by kind. Counts are added; of different reasons the first in the order
-/// of [`Why`] is kept.
+/// The reasons that revoke declarations, by kind. Counts are added; of different reasons the first in the
+/// order of [`Why`] is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Revocations {
     pub(crate) kinds: BTreeMap<GroupKind, Why>,

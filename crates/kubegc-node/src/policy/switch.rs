@@ -1,4 +1,4 @@
-//! Whether the image loop is enabled ([N1.6](crate::rules#n1-6) to [N1.10](crate::rules#n1-10)).
+//! The condition under which the image loop runs ([N1.6](crate::rules#n1-6) to [N1.10](crate::rules#n1-10)).
 //!
 //! Disabling image collection disables its loop and nothing else: images are still detected, and a node under
 //! pressure still removes them.

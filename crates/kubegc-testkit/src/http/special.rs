@@ -57,8 +57,8 @@ pub(super) fn respond(
 
 const PATHS: &str = "/api /api/v1 /apis /healthz /livez /openapi/v2 /readyz /version";
 
-/// The document of a group, in the encoding that the client accepts. Built-in groups refuse versions that they
-/// do not have.
+/// The document of a group, in the encoding that the client accepts. Built-in groups refuse versions that
+/// they do not have.
 fn described(
     server: &ApiServer,
     request: &http::Request<Bytes>,

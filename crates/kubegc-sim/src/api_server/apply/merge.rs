@@ -144,8 +144,8 @@ pub(super) fn prune(value: &mut Value, place: Place<'_>, to_remove: &FieldSet, k
     });
 }
 
-/// Removes the fields of a map, or the items of a list, that `keep` does not keep. Returns whether they can be
-/// owned separately. A list whose items have no usable keys does not change.
+/// Removes the fields of a map, or the items of a list, that `keep` does not keep. Returns whether they can
+/// be owned separately. A list whose items have no usable keys does not change.
 fn retain_parts(
     value: &mut Value,
     place: Place<'_>,

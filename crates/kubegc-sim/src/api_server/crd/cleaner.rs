@@ -128,9 +128,9 @@ impl Attempt {
         false
     }
 
-    /// Writes the condition through the status endpoint, which for definitions also writes finalizers; if the
-    /// server refuses the write, retries later. `is_last`: whether the definition is released. Returns whether
-    /// it was written.
+    /// Writes the condition through the status endpoint, which for definitions also writes finalizers. If the
+    /// server refuses the write, retries later. `is_last`: whether the definition is released. Returns
+    /// whether it was written.
     fn write(
         &mut self,
         server: &mut ApiServer,

@@ -1,8 +1,8 @@
 //! JSON patches (RFC 6902): operations one after the other, all or none, and within bounds.
 //!
-//! The crate `json-patch` performs the operations, except where `evanphx/json-patch` differs: there, a missing
-//! value passes a test for null, and old releases replace a field that does not exist. Bounds of depth and of
-//! copied bytes are checked here.
+//! The crate `json-patch` performs the operations, except where `evanphx/json-patch` differs: there, a
+//! missing value passes a test for null, and old releases replace a field that does not exist. Bounds of
+//! depth and of copied bytes are checked here.
 
 use json_patch::{AddOperation, Patch, PatchOperation, jsonptr::Pointer};
 use serde_json::Value;
