@@ -7,6 +7,9 @@ use kubegc_core::{
 
 use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, controller::Reads as _};
 
+/// Adds the keys that a change affects.
+type AddAffected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
+
 /// The functions of a controller without settings. Those that are `None` are the defaults of [`Controller`].
 ///
 /// # Examples
@@ -24,7 +27,7 @@ pub struct Rule {
     pub(crate) gate: Option<(Behavior, &'static str)>,
     /// Whether an object that is being deleted is kept, whatever else is known of it.
     pub(crate) keeps_terminating: bool,
-    pub(crate) affected: Option<fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>)>,
+    pub(crate) affected: Option<AddAffected>,
     pub(crate) keys: Option<fn(KubernetesVersion, &Cache, &mut Vec<Key>)>,
     pub(crate) decide: fn(&RuleContext<'_>, &ObjectId, &Record) -> Result<Decision, Missing>,
     pub(crate) reconcile: Option<fn(&RuleContext<'_>, &Key) -> Decision>,

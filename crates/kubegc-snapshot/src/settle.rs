@@ -161,7 +161,7 @@ impl Ingest {
 
     /// Finds objects with a namespace although their kind is cluster-scoped, and the reverse.
     fn scopes(&mut self, catalog: &Catalog, kind_ids: &[Option<kubegc_core::KindId>]) {
-        let Ingest { store, findings, .. } = self;
+        let Self { store, findings, .. } = self;
         for at in 0..store.records.len() {
             let record = &store.records[at];
             let Some(kind) = kind_ids[record.type_id as usize] else {
@@ -185,7 +185,7 @@ impl Ingest {
 
     /// Names the kinds that cannot be addressed, with how many objects have them.
     fn unresolvable(&mut self, kind_ids: &[Option<kubegc_core::KindId>]) {
-        let Ingest { store, findings, .. } = self;
+        let Self { store, findings, .. } = self;
         let mut counts = vec![0_u64; store.types.len()];
         for record in &store.records {
             counts[record.type_id as usize] += 1;
@@ -207,7 +207,7 @@ impl Ingest {
 
     /// Finds uids that several names have.
     fn shared_uids(&mut self) {
-        let Ingest { store, findings, .. } = self;
+        let Self { store, findings, .. } = self;
         let hasher = FixedState::default();
         let mut seen: HashTable<u32> = HashTable::with_capacity(store.records.len());
         for (at, record) in store.records.iter().enumerate() {

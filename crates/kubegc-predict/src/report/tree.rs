@@ -46,7 +46,7 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
     let mut rows: Vec<Row<'_>> = Vec::new();
     let mut shown = vec![false; tree.fates.len()];
     // Groups of siblings still to be written, the next one last.
-    let mut pending: Vec<(Vec<usize>, Option<(usize, Relation)>)> = Vec::new();
+    let mut pending: Vec<Siblings> = Vec::new();
     push_groups(&tree, &tree.roots, None, &mut pending);
     let mut cut = 0;
     loop {
@@ -83,12 +83,15 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
     (rows, hidden)
 }
 
+/// Objects of one row, with the row above them and their relation to its objects.
+type Siblings = (Vec<usize>, Option<(usize, Relation)>);
+
 /// Groups siblings by kind, fate and relation, and puts them on the stack, the first on top.
 fn push_groups(
     tree: &Tree<'_>,
     siblings: &[(usize, Relation)],
     parent: Option<usize>,
-    pending: &mut Vec<(Vec<usize>, Option<(usize, Relation)>)>,
+    pending: &mut Vec<Siblings>,
 ) {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &(at, relation) in siblings {

@@ -70,7 +70,7 @@ impl Reading<'_> {
         let is_inferred = meta.is_some_and(|meta| !meta.name.as_str().is_empty())
             && (object.api_version_str(), object.kind_str()) == ("", "")
             && kindless::infer(&object.body, &self.source.place.file).is_some();
-        if !is_inferred && !(self.source.is_member && has_meta) {
+        if !(is_inferred || self.source.is_member && has_meta) {
             return Err(self.source.not_an_object(missing));
         }
         // Without an inferred kind it is one object of some kind, which is incomplete then.
