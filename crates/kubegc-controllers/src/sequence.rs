@@ -64,7 +64,7 @@ impl Port {
     }
 
     /// The content of the response to a request that has one.
-    pub(crate) async fn ask<T>(&self, request: Request) -> Result<T, StoreError>
+    pub(crate) async fn request<T>(&self, request: Request) -> Result<T, StoreError>
     where
         T: TryFrom<Response, Error = TryIntoError<Response>>,
     {
@@ -77,7 +77,7 @@ impl Port {
     /// # Errors
     /// [`StoreError::NotFound`] if it does not exist, and other errors of the API server.
     pub async fn get(&self, resource: Resource, key: Key) -> Result<Record, StoreError> {
-        let record: Box<Record> = self.ask(Request::Get { resource, key }).await?;
+        let record: Box<Record> = self.request(Request::Get { resource, key }).await?;
         Ok(*record)
     }
 
@@ -92,7 +92,7 @@ impl Port {
     /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
         let namespace = Arc::clone(namespace);
-        self.ask(Request::List { resource, namespace }).await
+        self.request(Request::List { resource, namespace }).await
     }
 
     /// Deletes an object.
@@ -140,13 +140,15 @@ impl Port {
 
     /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
-        let found = self.ask(Request::FindPlugin { volume, operation }).await;
+        let found = self.request(Request::FindPlugin { volume, operation }).await;
         found.unwrap_or_default()
     }
 
     /// Queries an external provisioner's check of a volume.
     pub async fn query_guard(&self, volume: ObjectId) -> Guard {
-        self.ask(Request::QueryGuard { volume }).await.unwrap_or_default()
+        self.request(Request::QueryGuard { volume })
+            .await
+            .unwrap_or_default()
     }
 
     /// Deletes or recycles the storage behind a volume.

@@ -163,7 +163,7 @@ impl Deleter {
 
     async fn delete_all_content(&self, deleted_at: Timestamp) -> Result<Content, End> {
         let mut content = Content::default();
-        let mut resources = match self.port.ask::<Arc<Discovered>>(Request::Discover).await {
+        let mut resources = match self.port.request::<Arc<Discovered>>(Request::Discover).await {
             Ok(discovered) => content.discovered(&discovered),
             Err(StoreError::Unlisted) => {
                 return Err(Missing::outside("which resources are served").into());
@@ -309,7 +309,7 @@ impl Deleter {
             resource: Arc::clone(resource),
             namespace: Arc::clone(&self.name),
         };
-        self.supported(resource, self.port.ask(request).await)
+        self.supported(resource, self.port.request(request).await)
     }
 
     /// The result of a request; `None` if the server does not offer it.

@@ -45,7 +45,7 @@ pub(super) fn counted<'m>(message: &'m str, separator: &'m str) -> impl Iterator
 const CONFLICTS: i64 = 3;
 
 /// The refusals that conditions of Deployments and ReplicaSets and Events quote: the object, the message of
-/// the API server, and the evidence. A condition tells more about these than an Event, which may be old.
+/// the API server, and the evidence. A condition is preferred to an Event, which may be old.
 pub(super) fn reported(cluster: &Facts) -> Vec<(u32, Arc<str>, String)> {
     let snapshot = &cluster.snapshot;
     let mut found = Vec::new();

@@ -232,7 +232,7 @@ fn respond_with(
         };
         view.printer_columns = names::printer_columns(server, &view.resource);
     }
-    let asked = ObjectRequest {
+    let request = ObjectRequest {
         call,
         kind,
         query,
@@ -241,10 +241,10 @@ fn respond_with(
         requester,
     };
     if call.verb.is_write() {
-        let reply = write::respond(server, &asked)?;
+        let reply = write::respond(server, &request)?;
         Ok(Outcome::Whole(reply.encoded(encoding)))
     } else {
-        read::respond(server, asked)
+        read::respond(server, request)
     }
 }
 

@@ -27,14 +27,14 @@ const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// Performs a write with the field manager and the user of the request.
-pub(super) fn respond(server: &mut ApiServer, asked: &ObjectRequest<'_>) -> Result<Reply, Refusal> {
+pub(super) fn respond(server: &mut ApiServer, request: &ObjectRequest<'_>) -> Result<Reply, Refusal> {
     let former = (server.field_manager().to_owned(), server.user().to_owned());
-    server.set_field_manager(match &*asked.call.field_manager {
+    server.set_field_manager(match &*request.call.field_manager {
         "" => "unknown",
         named => named,
     });
-    server.set_user(asked.requester.user);
-    let served = asked.perform(server);
+    server.set_user(request.requester.user);
+    let served = request.perform(server);
     // A direct write to the server has another field manager and user.
     server.set_field_manager(&former.0);
     server.set_user(&former.1);
