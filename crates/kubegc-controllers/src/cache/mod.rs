@@ -256,13 +256,16 @@ impl Cache {
     /// Replaces or removes an object. Returns the previous one.
     pub fn put(&mut self, resource: Resource, key: &Key, new: Option<Record>) -> Option<Record> {
         let table = self.tables.get_mut(&resource)?;
-        let old = table.get(key).cloned();
-        for (index, entries) in &mut self.indexes {
-            if index.resource() == resource {
-                entries.apply(index, old.as_ref(), new.as_ref());
-            }
+        let is_removed = new.is_none();
+        let old = table.put(key, new);
+        let indexes = self.indexes.iter_mut();
+        let mut indexes = indexes
+            .filter(|(index, _)| index.resource() == resource)
+            .peekable();
+        if indexes.peek().is_some() {
+            let new = if is_removed { None } else { table.get(key) };
+            indexes.for_each(|(index, entries)| entries.apply(index, old.as_ref(), new));
         }
-        table.put(key, new);
         old
     }
 }

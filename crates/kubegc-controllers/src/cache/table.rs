@@ -55,17 +55,23 @@ impl Table {
         }
     }
 
-    pub(super) fn put(&mut self, key: &Key, new: Option<Record>) {
-        let unshared = Arc::get_mut(&mut self.base).filter(|_| self.changed.is_empty());
-        match (unshared, new) {
-            (Some(list), Some(new)) => drop(list.insert(key.clone(), new)),
-            (Some(list), None) => drop(list.remove(key)),
-            (None, new) => drop(self.changed.insert(key.clone(), new)),
+    /// Replaces or removes an object. Returns the previous one.
+    pub(super) fn put(&mut self, key: &Key, new: Option<Record>) -> Option<Record> {
+        if self.changed.is_empty()
+            && let Some(list) = Arc::get_mut(&mut self.base)
+        {
+            return match new {
+                Some(new) => list.insert(key.clone(), new),
+                None => list.remove(key),
+            };
         }
+        let changed = self.changed.insert(key.clone(), new);
+        let old = changed.unwrap_or_else(|| self.base.get(key).cloned());
         if self.changed.len() > self.base.len().saturating_add(CHANGES_MIN) {
             let all: Vec<Record> = self.records().cloned().collect();
             self.replace(all);
         }
+        old
     }
 
     /// Replaces everything by a list. A name that occurs twice with different contents becomes unknown, its

@@ -409,12 +409,17 @@ impl Manager {
         if self.cache.get(resource, key) == new.as_deref() {
             return;
         }
+        let is_removed = new.is_none();
         let old = self.cache.put(resource, key, new.map(Cow::into_owned));
         let change = Change {
             resource,
             key,
             old: old.as_ref(),
-            new: self.cache.get(resource, key),
+            new: if is_removed {
+                None
+            } else {
+                self.cache.get(resource, key)
+            },
         };
         let is_another = change.old.map(|old| &old.meta.uid) != change.new.map(|new| &new.meta.uid);
         let mut events = Vec::new();
