@@ -282,3 +282,45 @@ fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
         | Request::DeleteContent { .. } => Response::Done,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use kubegc_core::{
+        DeleteOptions, ObjectMeta,
+        record::{Body, Pod},
+    };
+
+    use super::*;
+
+    #[test]
+    fn later_steps_read_what_a_delete_leaves() {
+        let (now, cache) = (Timestamp::from_secs(5), Cache::new([Resource::Pods], []));
+        let get = Request::Get {
+            resource: Resource::Pods,
+            key: Key::new("shop", "web"),
+        };
+        let unlisted = respond(&get, &cache, &Written::new());
+        assert!(matches!(unlisted, Response::Failed(StoreError::Unlisted)));
+        for (finalizers, is_left) in [(vec![], false), (vec!["example.com/hold".into()], true)] {
+            let mut meta = ObjectMeta::new("shop", "web", "u1");
+            meta.resource_version = "7".into();
+            meta.finalizers = finalizers;
+            let record = Record::new(meta, Body::Pod(Pod::default()));
+            let delete = Request::Delete {
+                object: record.id(Resource::Pods),
+                options: DeleteOptions::default(),
+            };
+            let left = after(&delete, record, now);
+            let key = Key::new("shop", "web");
+            let written = Written::from([((Resource::Pods, key), left)]);
+            match respond(&get, &cache, &written) {
+                Response::Object(pod) => {
+                    assert!(is_left);
+                    assert_eq!(pod.meta.deletion_timestamp, Some(now));
+                    assert!(pod.meta.resource_version.is_empty(), "the new version is unknown");
+                }
+                response => assert!(!is_left && matches!(response, Response::Failed(StoreError::NotFound))),
+            }
+        }
+    }
+}

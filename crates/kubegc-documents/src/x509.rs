@@ -175,4 +175,26 @@ kxSZyTPgzPbZUI5rIFr4LfII
         let earliest = write(&at(i64::MIN)).expect("there is something to write");
         assert_eq!(read(&earliest), at(0));
     }
+
+    #[test]
+    fn dates_are_utc_or_generalized_time() {
+        let written = valid_until(Timestamp::from_nanos(0));
+        let at = written
+            .windows(2)
+            .rposition(|bytes| bytes == b"\x18\x0f")
+            .expect("a date");
+        for (digits, expected) in [
+            ("19700101000000Z", Some("1970-01-01T00:00:00Z")),
+            ("20600229000000Z", Some("2060-02-29T00:00:00Z")),
+            ("20600230000000Z", None),
+            ("20600229240000Z", None),
+            ("2060022900000.Z", None),
+            ("206002290000-01", None),
+        ] {
+            let mut bytes = written.clone();
+            bytes[at + 2..at + 17].copy_from_slice(digits.as_bytes());
+            let expected = expected.map_or(Certificate::Malformed(NOT_PARSED.into()), until);
+            assert_eq!(read(&pem(&bytes)), expected, "{digits}");
+        }
+    }
 }

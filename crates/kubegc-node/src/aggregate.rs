@@ -38,3 +38,23 @@ where
         several => Some(format!("[{}]", several.join(", "))),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n3_50_messages_are_joined_once_each_in_first_order() {
+        for (messages, expected) in [
+            (&[][..], None),
+            (&["e1"], Some("e1")),
+            (&["e1", "e1"], Some("e1")),
+            (&["e1", "e1", "e2"], Some("[e1, e2]")),
+            (&["e2", "e1", "e2", "e3"], Some("[e2, e1, e3]")),
+            (&[""], Some("")),
+            (&["", "e1"], Some("[, e1]")),
+        ] {
+            assert_eq!(aggregate(messages).as_deref(), expected, "{messages:?}");
+        }
+    }
+}

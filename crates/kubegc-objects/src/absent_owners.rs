@@ -88,3 +88,48 @@ impl AbsentOwners {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each uid has an identity in two namespaces.
+    #[test]
+    fn g36_the_cache_has_the_order_of_use_of_a_list() {
+        assert_eq!(AbsentOwners::CAPACITY, 500);
+        for (capacity, by_uid) in [
+            (0, false),
+            (1, false),
+            (3, false),
+            (3, true),
+            (7, false),
+            (7, true),
+        ] {
+            let mut absent = AbsentOwners::new(capacity, by_uid);
+            let mut expected: Vec<ObjectRef> = Vec::new();
+            let mut draw = 1_u32;
+            for _ in 0..400 {
+                draw = draw.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let namespace = ["x", "y"][(draw >> 27 & 1) as usize];
+                let name = format!("o{}", draw >> 24 & 7);
+                let object = ObjectRef::new("v1", "ConfigMap", namespace, &name, &format!("uid-{name}"));
+                let key = match by_uid {
+                    true => ObjectRef::new("", "", "", "", &object.uid.text()),
+                    false => object.clone(),
+                };
+                let known = expected.iter().position(|one| *one == key);
+                let used = known.map(|at| expected.remove(at));
+                if draw >> 28 & 1 == 0 {
+                    assert_eq!(absent.contains(object), used.is_some());
+                    expected.extend(used);
+                } else {
+                    assert_eq!(absent.insert(object), used.is_none() && capacity > 0);
+                    expected.push(key);
+                    let excess = expected.len().saturating_sub(capacity);
+                    expected.drain(..excess);
+                }
+                assert_eq!(absent.iter().cloned().collect::<Vec<_>>(), expected);
+            }
+        }
+    }
+}

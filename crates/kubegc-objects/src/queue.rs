@@ -90,3 +90,26 @@ impl WorkQueue {
         &mut self.state[at]
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn w1_a_node_is_queued_once_and_never_processed_concurrently() {
+        let (a, b) = (NodeId(0), NodeId(1));
+        let mut queue = WorkQueue::default();
+        assert!(queue.add(a) && queue.add(b));
+        assert!(!queue.add(a), "queued already");
+        assert_eq!(queue.pop(), Some(a));
+        assert!(queue.add(a), "added again while it is processed");
+        assert!(!queue.add(a));
+        assert_eq!(queue.pop(), Some(b));
+        assert_eq!(queue.pop(), None, "a is still being processed");
+        queue.done(a);
+        assert_eq!(queue.pop(), Some(a));
+        queue.done(a);
+        queue.done(b);
+        assert!(queue.is_empty() && queue.processing() == 0);
+    }
+}

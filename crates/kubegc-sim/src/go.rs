@@ -371,4 +371,18 @@ mod tests {
         let value = json!({"b": null, "a": ["x", 1, {"c": true}]});
         assert_eq!(printed(&value), "map[a:[x 1 map[c:true]] b:<nil>]");
     }
+
+    #[test]
+    fn valid_json_has_no_error() {
+        for text in [
+            "0",
+            "-1.5e+3",
+            "\"\\u00e4\\n\"",
+            "[]",
+            "{}",
+            " {\"a\": [true, false, null, {\"b\": \"\"}]} ",
+        ] {
+            assert_eq!(json_syntax_error(text.as_bytes()), None, "{text}");
+        }
+    }
 }

@@ -91,4 +91,23 @@ mod tests {
         let failed = find("1.20", &["certificates.k8s.io/v1beta1"]);
         assert!(matches!(failed, Err(StoreError::Unknown { .. })));
     }
+
+    #[test]
+    fn a_resource_is_addressed_in_its_preferred_version() {
+        for (release, resource, expected) in [
+            ("1.20", Resource::CronJobs, "batch/v1beta1"),
+            ("1.36", Resource::CronJobs, "batch/v1"),
+            ("1.13", Resource::Leases, "coordination.k8s.io/v1beta1"),
+            ("1.36", Resource::Leases, "coordination.k8s.io/v1"),
+            (
+                "1.13",
+                Resource::CertificateSigningRequests,
+                "certificates.k8s.io/v1beta1",
+            ),
+        ] {
+            let resources = resources(release, &[]);
+            let found = resources.find(resource).map(ApiResource::api_version);
+            assert_eq!(found.as_deref(), Ok(expected), "{release} {resource:?}");
+        }
+    }
 }

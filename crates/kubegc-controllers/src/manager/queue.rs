@@ -204,4 +204,41 @@ mod tests {
         assert_eq!(queue.failures(&unit), 0);
         assert!(queue.units.is_empty() && queue.due.is_empty());
     }
+
+    #[test]
+    fn the_earlier_time_counts_and_ties_are_in_the_order_of_keys() {
+        let mut queue = Queue::default();
+        queue.add_at(&unit("b"), at(5));
+        queue.add_at(&unit("b"), at(7));
+        queue.add_at(&unit("a"), at(9));
+        queue.add_at(&unit("a"), at(5));
+        assert_eq!(queue.next_at(), Some(at(5)));
+        assert_eq!(queue.pop(at(4)), None);
+        let popped = std::iter::from_fn(|| queue.pop(at(5)));
+        let popped: Vec<_> = popped.map(|(_, unit)| unit).collect();
+        assert_eq!(popped, [unit("a"), unit("b")]);
+        assert_eq!(queue.next_at(), None);
+        assert!(queue.units.is_empty() && queue.due.is_empty());
+    }
+
+    #[test]
+    fn a_blocked_key_is_due_after_the_block() {
+        let mut queue = Queue::default();
+        let unit = unit("a");
+        queue.add_at(&unit, at(1));
+        queue.block(&unit, at(10), at(15));
+        assert_eq!(queue.next_at(), Some(at(15)), "earlier events are seen then");
+        queue.add_at(&unit, at(10));
+        assert_eq!(queue.next_at(), Some(at(15)));
+        queue.add_at(&unit, at(11));
+        assert_eq!(queue.pop(at(20)), Some((at(11), unit.clone())));
+        assert!(queue.units.is_empty() && queue.due.is_empty());
+
+        queue.add_at(&unit, at(12));
+        queue.block(&unit, at(10), at(15));
+        assert_eq!(queue.next_at(), Some(at(12)), "a later time stays");
+        queue.unblock(&unit);
+        queue.add_at(&unit, at(3));
+        assert_eq!(queue.next_at(), Some(at(3)));
+    }
 }

@@ -94,4 +94,27 @@ mod tests {
         assert_eq!(syncs.sync_at(period, at(120)), at(120));
         assert_eq!(multiple_at(at(0), at(7), Duration::ZERO), at(7));
     }
+
+    #[test]
+    fn l5_5_an_operation_is_blocked_and_tried_at_the_next_resync() {
+        let now = Timestamp::from_secs(1_000);
+        let timing = Timing {
+            resync: Some(Duration::from_secs(15)),
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            ..Timing::DEFAULT
+        };
+        for (failures, millis, again) in [
+            (0, 500, 15),
+            (4, 8_000, 15),
+            (5, 16_000, 30),
+            (6, 32_000, 45),
+            (7, 64_000, 75),
+            (8, 122_000, 135),
+            (u32::MAX, 122_000, 135),
+        ] {
+            let (until, again_at) = blocked(&timing, now, failures);
+            assert_eq!(until.since(now), Duration::from_millis(millis));
+            assert_eq!(again_at.since(now), Duration::from_secs(again));
+        }
+    }
 }

@@ -260,4 +260,24 @@ mod tests {
         ];
         assert_eq!(outcome(&planner, &facts), (vec![3], withheld));
     }
+
+    #[test]
+    fn a_withheld_action_has_a_reason_in_words() {
+        type Reason = Withheld<&'static str>;
+        for (reason, text) in [
+            (Reason::Planner("it is too young"), "it is too young"),
+            (Reason::Protected, "it is protected"),
+            (
+                Reason::LimitReached { deletions_max: 3 },
+                "the plan has reached its limit of deletions, which is 3",
+            ),
+            (Reason::ApprovalRequired, "it waits for approval"),
+            (
+                Reason::EarlierWithheld,
+                "an earlier action that must come first is withheld",
+            ),
+        ] {
+            assert_eq!(reason.to_string(), text);
+        }
+    }
 }

@@ -177,7 +177,7 @@ mod tests {
     use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid};
 
     use super::*;
-    use crate::graph::{DeletionState, Effect, Event, Observed};
+    use crate::graph::{DeletionState, Effect, Event, Listed, Observed};
 
     const KINDS: [(&str, &str); 3] = [
         ("v1", "Secret"),
@@ -213,9 +213,9 @@ mod tests {
 
     /// Few uids, kinds and names, so that objects have uids in common, own themselves, and disagree with
     /// references about owners, or no object has the uid of a reference.
-    fn object() -> impl Strategy<Value = (usize, ObjectMeta)> {
-        let reference = (0..KINDS.len(), 0..NAMES.len(), 0..UIDS, any::<Option<bool>>());
-        let identity = (0..KINDS.len(), 0..NAMES.len(), 0..NAMES.len(), 0..UIDS);
+    fn object(uids: u8) -> impl Strategy<Value = (usize, ObjectMeta)> {
+        let reference = (0..KINDS.len(), 0..NAMES.len(), 0..uids, any::<Option<bool>>());
+        let identity = (0..KINDS.len(), 0..NAMES.len(), 0..NAMES.len(), 0..uids);
         (identity, vec(reference, 0..4), 0_u8..8).prop_map(
             |((kind, namespace, name, at), owners, deletion)| {
                 let reference =
@@ -242,8 +242,8 @@ mod tests {
 
     fn step() -> impl Strategy<Value = Step> {
         prop_oneof![
-            4 => object().prop_map(|(kind, meta)| Step::Apply(kind, meta)),
-            2 => object().prop_map(|(kind, meta)| Step::Delete(kind, meta)),
+            4 => object(UIDS).prop_map(|(kind, meta)| Step::Apply(kind, meta)),
+            2 => object(UIDS).prop_map(|(kind, meta)| Step::Delete(kind, meta)),
             1 => (0..UIDS).prop_map(Step::Absent),
             2 => any::<Index>().prop_map(Step::Release),
             1 => Just(Step::Shrink),
@@ -312,6 +312,24 @@ mod tests {
         }
     }
 
+    /// Descriptions of all nodes of a graph.
+    fn nodes(graph: &Graph) -> Vec<String> {
+        let describe = |node: NodeId| {
+            let flags = (
+                graph.is_virtual(node),
+                graph.is_being_deleted(node),
+                graph.is_deleting_dependents(node),
+            );
+            let owners: Vec<_> = graph.owners(node).collect();
+            let identity = graph.identity(node);
+            format!(
+                "{node:?} {identity:?} {flags:?} {owners:?} {:?}",
+                graph.dependents(node)
+            )
+        };
+        graph.nodes().map(describe).collect()
+    }
+
     proptest! {
         #[test]
         fn a_stale_node_stays_as_it_was_and_all_memory_is_free_in_the_end(
@@ -358,6 +376,62 @@ mod tests {
             prop_assert_eq!(case.graph.records.in_use(), 0);
             prop_assert_eq!(case.graph.owner_lists.len(), 0);
             prop_assert_eq!(case.graph.dependent_sets.len(), 0);
+        }
+
+        /// A list gives the same graph as its objects one by one.
+        #[test]
+        fn a_list_and_its_objects_one_by_one_give_the_same_graph(
+            objects in vec(object(40), 0..120),
+            changes in vec((any::<Index>(), any::<bool>()), 0..20),
+            release in prop::sample::select(vec!["1.13", "1.20.2", "1.28", "1.33", "1.36"]),
+        ) {
+            let release = release.parse().expect("a version");
+            let (mut one_by_one, mut at_once) = (Graph::new(release), Graph::new(release));
+            let kinds = KINDS.map(|(api_version, kind)| one_by_one.kind(api_version, kind));
+            prop_assert_eq!(kinds, KINDS.map(|(api_version, kind)| at_once.kind(api_version, kind)));
+            let list: Vec<_> = objects
+                .iter()
+                .map(|(kind, meta)| {
+                    // Some were known before, in another state.
+                    let old = (meta.name.len() == 3).then(DeletionState::default);
+                    Listed { kind: kinds[*kind], meta, old }
+                })
+                .collect();
+            let (mut expected, mut effects) = (Vec::<Effect>::new(), Vec::new());
+            for &Listed { kind, meta, old } in &list {
+                let object = Observed::of(kind, meta);
+                one_by_one.apply(&Event::Applied { object, old }, &mut expected);
+            }
+            at_once.apply_list(list.iter().copied(), &mut effects);
+            prop_assert_eq!(&effects, &expected);
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
+
+            // Later deletions and updates, and the same list again, also give the same graph.
+            for graph in [&mut one_by_one, &mut at_once] {
+                let mut effects = Vec::new();
+                for (at, is_deleted) in &changes {
+                    if list.is_empty() {
+                        break;
+                    }
+                    let Listed { kind, meta, .. } = *at.get(&list);
+                    let object = Observed::of(kind, meta);
+                    let event = if *is_deleted {
+                        Event::Deleted { object }
+                    } else {
+                        Event::Applied { object, old: Some(DeletionState::default()) }
+                    };
+                    graph.apply(&event, &mut effects);
+                }
+            }
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
+            let (mut expected, mut effects) = (Vec::new(), Vec::new());
+            for &Listed { kind, meta, old } in &list {
+                let object = Observed::of(kind, meta);
+                one_by_one.apply(&Event::Applied { object, old }, &mut expected);
+            }
+            at_once.apply_list(list, &mut effects);
+            prop_assert_eq!(effects, expected);
+            prop_assert_eq!(nodes(&at_once), nodes(&one_by_one));
         }
     }
 }

@@ -154,4 +154,32 @@ mod tests {
         assert_eq!(some, drawn(1, 100));
         assert_ne!(some, drawn(2, 100));
     }
+
+    fn turn(matching: char, skip: u32, times: u32, fault: char) -> Turn<char, char> {
+        Turn {
+            matching,
+            skip,
+            times,
+            fault,
+        }
+    }
+
+    /// The faults of calls, `-` for none. The fault `z` affects no call.
+    fn faults(script: &mut Script<char, char>, calls: &str) -> String {
+        let mut fault_of = |call| script.next(|turn| turn.matching == call, true, |fault| *fault != 'z');
+        calls.chars().map(|call| fault_of(call).unwrap_or('-')).collect()
+    }
+
+    #[test]
+    fn a_rule_skips_and_ends_and_a_call_with_a_fault_reaches_no_later_rule() {
+        let mut script = Script::default();
+        script.add(turn('a', 1, 2, 'x'));
+        script.add(turn('a', 1, u32::MAX, 'y'));
+        script.add(turn('b', 0, 1, 'z'));
+        assert_eq!(faults(&mut script, "aaaabba"), "-xxy--y");
+        assert_eq!(script.injected(), 4);
+        script.clear();
+        assert_eq!(faults(&mut script, "a"), "-");
+        assert_eq!(script.injected(), 4, "injected faults stay counted");
+    }
 }

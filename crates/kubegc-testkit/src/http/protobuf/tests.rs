@@ -1,6 +1,7 @@
 //! The bytes of Go, round trips, and what is refused.
 
 use kubegc_core::Catalog;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -254,5 +255,23 @@ fn all_messages_survive_a_round_trip() {
             message.name
         );
         assert_eq!(written(&read), Ok(bytes), "{}", message.name);
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_decoded_or_refused(
+        raw in proptest::collection::vec(any::<u8>(), 0..60), cut in 0_usize..90,
+    ) {
+        for (api_version, kind) in [("v1", "Pod"), ("apiextensions.k8s.io/v1", "JSONSchemaProps")] {
+            if let Ok(object) = decode(&envelope(api_version, kind, &raw), ("", "")) {
+                let bytes = encode(&object).expect("just decoded");
+                let again = decode(&bytes, ("", "")).expect("just encoded");
+                prop_assert!(has(&again, &object), "{} lacks some of {}", again, object);
+                prop_assert_eq!(encode(&again), Ok(bytes));
+            }
+        }
+        let (_, bytes) = config_map();
+        let _decoded_or_refused = decode(&bytes[..cut.min(bytes.len())], ("", ""));
     }
 }
