@@ -142,6 +142,12 @@ impl FieldSet {
         }
     }
 
+    /// Removes an element and all paths below it.
+    pub(super) fn cut(&mut self, element: &Element) {
+        self.members.remove(element);
+        self.children.remove(element);
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.members.extend(other.members.iter().cloned());
         for (element, set) in &other.children {

@@ -182,10 +182,16 @@ impl ApiServer {
         {
             return Err(status::invalid_patch(printed, &problem));
         }
+        let is_strategic = printed.is_some();
+        let is_shown = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
+        let printed = printed.or_else(|| is_shown.then(|| patched.to_string()));
         let mut object = self
             .reread(kind, patched, existing)
-            .map_err(|problem| unreadable(body, &problem))?;
-        if printed.is_some() {
+            .map_err(|problem| match &printed {
+                Some(printed) if is_shown => status::invalid_patch(printed, &problem),
+                _ => unreadable(body, &problem),
+            })?;
+        if is_strategic {
             object.convert_from_unstructured(resource);
         }
         if object.body == existing.body {
