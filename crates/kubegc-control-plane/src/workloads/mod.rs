@@ -1,9 +1,9 @@
 //! A player of workloads for tests of operators: by rules, owners get pods and claims, and pods become ready,
 //! fail, restart and are replaced.
 //!
-//! The other controllers of a [`ControlPlane`] only delete objects, remove finalizers and adopt. With
-//! [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server and in the
-//! same loop:
+//! The other controllers of a [`ControlPlane`](crate::ControlPlane) only delete objects, remove finalizers and
+//! adopt. With [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server
+//! and in the same loop:
 //!
 //! | actor in the trace | the player | `kubegc-controllers` |
 //! |---|---|---|
@@ -11,17 +11,16 @@
 //! | `replicaset-controller` | creates pods | adopts, releases and deletes pods |
 //! | `statefulset-controller` | creates claims, creates, replaces, adopts and deletes pods | sets owners of claims |
 //! | `daemonset-controller` | creates, replaces, adopts and deletes pods | |
-//! | `job-controller` | creates pods; writes `active`, `ready` and the times | counts pods, removes finalizers, ends Jobs |
+//! | `job-controller` | creates pods; writes `active`, `ready` and the start | counts pods, removes finalizers, ends Jobs |
 //! | `node-lifecycle-controller` | | `NoExecute` taints |
 //! | `default-scheduler` | binds pods to nodes | |
 //! | `kubelet` | reports nodes, runs pods by the rules of the test | |
 //! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
 //!
 //! The player acts only when the garbage collector and the other controllers have nothing to do at this time,
-//! so that a pod is adopted, counted or deleted before it is replaced.
-//!
-//! There is one algorithm: a sync compares an object and its dependents with what they should be, and plans
-//! the writes that are missing. It depends only on the objects on the server, the rules and the time.
+//! so that a pod is adopted, counted or deleted before it is replaced. A sync compares an object and its
+//! dependents with what they should be, and writes what is missing. It depends only on the objects on the
+//! server, the rules and the time.
 //!
 //! # Where it differs from Kubernetes
 //! - A new ReplicaSet begins with all replicas; strategies, `maxSurge` and partitions have no effect. Pods of
@@ -35,24 +34,174 @@
 //! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims, and chooses the node with the
 //!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
 //!   condition. Pods of DaemonSets are created with their node.
-//! - Indexed Jobs get no pods. CronJobs have no schedule. Before 1.27, failed pods of Jobs are replaced
-//!   immediately: there the work queue delays some of them, and many changes reset that delay.
-//! - A refused write is tried again when an object or a ResourceQuota changes.
+//! - Indexed Jobs get no pods. CronJobs have no schedule. In every release the next pod of a Job is created
+//!   10 s after a failed pod, and twice as long, at most 10 minutes, after each further one without a success.
+//!   A deleted pod is replaced immediately. `podReplacementPolicy` has no effect.
+//! - A refused write is tried again when an object changes.
 //! - No Events are recorded. Steps have a reason for each verb.
 //!
 //! # Upstream
 //! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
 //! `replicaset`, `statefulset`, `daemon`, `job` and `nodelifecycle`.
-//!
-//! [`ControlPlane`]: crate::ControlPlane
 
-mod backoff;
 mod owners;
 mod player;
 mod pods;
-mod rules;
 
-pub(crate) use player::Player;
-pub(crate) use pods::DRIVER;
-pub use pods::ready_node;
-pub use rules::{ClaimFate, PodFate, Subject, Workloads};
+use std::{iter::successors, sync::Arc, time::Duration};
+
+use kubegc_core::{ObjectMeta, OwnerReference, identity::split_api_version, record::Resource};
+use kubegc_sim::{ApiServer, StoredObject};
+
+pub use self::pods::ready_node;
+pub(crate) use self::{player::Player, pods::DRIVER};
+
+/// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
+const CONTROLLERS_MAX: usize = 8;
+
+/// The outcome of a pod. Durations count from the start of its containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PodFate {
+    /// It remains `Pending`: no node is found for it.
+    Unschedulable,
+    /// It remains `Pending` on its node: its containers are not created.
+    Pending,
+    /// It is `Running` and never ready.
+    NotReady,
+    /// It is `Running`, and ready after this time.
+    Ready { after: Duration },
+    /// Its containers run and are ready for this time, then exit with code 0. With restart policy `Always`
+    /// they are restarted.
+    Succeeds { after: Duration },
+    /// Its containers run and are ready for this time, then exit with code 1. Unless the restart policy is
+    /// `Never`, they are restarted.
+    Fails { after: Duration },
+}
+
+/// The outcome of an unbound claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClaimFate {
+    /// It remains `Pending`.
+    Pending,
+    /// A volume is provisioned for it and bound to it this long after its creation.
+    Bound { after: Duration },
+}
+
+/// The pod or claim that a rule is evaluated for.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    server: &'a ApiServer,
+    object: &'a StoredObject,
+}
+
+impl<'a> Subject<'a> {
+    const fn new(server: &'a ApiServer, object: &'a StoredObject) -> Self {
+        Self { server, object }
+    }
+
+    pub fn name(&self) -> &'a str {
+        &self.object.meta.name
+    }
+
+    pub fn meta(&self) -> &'a ObjectMeta {
+        &self.object.meta
+    }
+
+    pub fn has_label(&self, key: &str, value: &str) -> bool {
+        let known = self.object.meta.labels.get(key);
+        known.is_some_and(|known| **known == *value)
+    }
+
+    /// Whether an owner of this kind and name controls it, directly or through others: a Deployment controls
+    /// pods through a ReplicaSet, a CronJob through a Job.
+    pub fn is_of(&self, kind: &str, name: &str) -> bool {
+        let above = |owner: &OwnerReference| {
+            let (group, _) = split_api_version(&owner.api_version);
+            let (resource, namespace) = (Resource::of_kind(group, &owner.kind)?, &self.meta().namespace);
+            let owner = player::find(self.server, resource, namespace, &owner.name)?;
+            owner.meta.controller().cloned()
+        };
+        let owners = successors(self.meta().controller().cloned(), above);
+        let mut owners = owners.take(CONTROLLERS_MAX);
+        owners.any(|owner| *owner.kind == *kind && *owner.name == *name)
+    }
+}
+
+type Rule<F> = Arc<dyn Fn(&Subject<'_>) -> Option<F> + Send + Sync>;
+
+/// Simulates the controllers that create workloads, the scheduler and the kubelets, by rules.
+///
+/// Without rules everything becomes ready immediately: claims are bound, pods run and are ready, the pods of
+/// Jobs succeed.
+///
+/// # Examples
+/// ```
+/// use std::time::Duration;
+///
+/// use kubegc_control_plane::workloads::{PodFate, Workloads};
+///
+/// let workloads = Workloads::new()
+///     .nodes(["a", "b"])
+///     .pods(|pod| pod.is_of("Job", "backup").then_some(PodFate::Fails { after: Duration::from_secs(5) }))
+///     .pods(|pod| pod.has_label("app", "db").then_some(PodFate::Ready { after: Duration::from_secs(30) }));
+/// ```
+#[must_use]
+#[derive(Clone, Default, derive_more::Debug)]
+pub struct Workloads {
+    #[debug("{} rules", pods.len())]
+    pods: Vec<Rule<PodFate>>,
+    #[debug("{} rules", claims.len())]
+    claims: Vec<Rule<ClaimFate>>,
+    nodes: Vec<String>,
+}
+
+impl Workloads {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a rule for pods. The first rule that returns an outcome applies. It must always return the same
+    /// outcome for a pod, unless its labels or owners change.
+    pub fn pods(mut self, rule: impl Fn(&Subject<'_>) -> Option<PodFate> + Send + Sync + 'static) -> Self {
+        self.pods.push(Arc::new(rule));
+        self
+    }
+
+    /// Adds a rule for claims, as for [pods](Self::pods).
+    pub fn claims(
+        mut self,
+        rule: impl Fn(&Subject<'_>) -> Option<ClaimFate> + Send + Sync + 'static,
+    ) -> Self {
+        self.claims.push(Arc::new(rule));
+        self
+    }
+
+    /// Sets the names of the initial nodes of a test cluster, in addition to those among its objects.
+    /// Default: one named `node` if there is no other.
+    pub fn nodes<'n>(mut self, names: impl IntoIterator<Item = &'n str>) -> Self {
+        self.nodes.extend(names.into_iter().map(str::to_owned));
+        self
+    }
+
+    /// The names given to [`nodes`](Self::nodes).
+    pub fn node_names(&self) -> &[String] {
+        &self.nodes
+    }
+
+    fn pod(&self, pod: &Subject<'_>) -> PodFate {
+        let ruled = self.pods.iter().find_map(|rule| rule(pod));
+        ruled.unwrap_or_else(|| {
+            let after = Duration::ZERO;
+            match pod.meta().controller() {
+                Some(owner) if &*owner.kind == "Job" => PodFate::Succeeds { after },
+                _ => PodFate::Ready { after },
+            }
+        })
+    }
+
+    fn claim(&self, claim: &Subject<'_>) -> ClaimFate {
+        let after = Duration::ZERO;
+        let ruled = self.claims.iter().find_map(|rule| rule(claim));
+        ruled.unwrap_or(ClaimFate::Bound { after })
+    }
+}
