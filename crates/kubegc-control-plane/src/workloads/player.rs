@@ -145,10 +145,7 @@ impl<'a> Sync<'a> {
         let metadata = &object["metadata"];
         // A refused request has no other name.
         let name = metadata["name"].as_str().or(metadata["generateName"].as_str());
-        let namespace = match resource {
-            Resource::PersistentVolumes => "",
-            _ => &*self.object.meta.namespace,
-        };
+        let namespace = &self.object.meta.namespace;
         let meta = ObjectMeta::new(namespace, name.unwrap_or_default(), "");
         self.write(Act::Create, resource, &meta, object);
     }
