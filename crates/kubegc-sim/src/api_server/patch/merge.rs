@@ -1,6 +1,6 @@
 //! JSON merge patch (RFC 7396): objects are merged, null removes, everything else replaces.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use crate::go;
 
@@ -10,7 +10,8 @@ use crate::go;
 /// The message about a patch that is not an object.
 pub(super) fn apply(mut original: Value, patch: Value) -> Result<Value, String> {
     match patch {
-        Value::Object(fields) => merge(&mut original, fields),
+        // Depth is bounded by that of the patch, which the parser bounds.
+        Value::Object(_) => json_patch::merge(&mut original, &patch),
         Value::Null => {}
         other => {
             return Err(format!(
@@ -21,23 +22,4 @@ pub(super) fn apply(mut original: Value, patch: Value) -> Result<Value, String> 
         }
     }
     Ok(original)
-}
-
-/// Depth is bounded by that of the patch, which the parser bounds.
-fn merge(target: &mut Value, patch: Map<String, Value>) {
-    if !target.is_object() {
-        *target = Value::Object(Map::new());
-    }
-    let Value::Object(target) = target else { return };
-    for (key, value) in patch {
-        match value {
-            Value::Null => {
-                target.remove(&key);
-            }
-            Value::Object(patch) => merge(target.entry(key).or_insert(Value::Null), patch),
-            other => {
-                target.insert(key, other);
-            }
-        }
-    }
 }
