@@ -125,7 +125,7 @@ impl ApiServer {
     /// Names the field with a value of the wrong type.
     pub(super) fn decoded(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
-            return self.decode_custom(kind, object);
+            return self.decode_custom(kind, object, false);
         }
         let resource = self.resource(kind);
         let (object, differs) = match self.schema(kind) {
@@ -173,7 +173,7 @@ impl ApiServer {
                 .unwrap_or_default();
             return Err(self.refuse_other_kind(kind, name, &sent_kind));
         }
-        self.decode_custom(kind, object).map_err(refuse)
+        self.decode_custom(kind, object, false).map_err(refuse)
     }
 
     /// Creates an object. `applied`: the managers of fields that an apply results in.

@@ -351,14 +351,20 @@ fn label(object: &mut Object, labels: Option<Value>) {
     }
 }
 
+fn containers(spec: &mut Object) -> impl Iterator<Item = &mut Object> {
+    let lists = spec
+        .iter_mut()
+        .filter(|(key, _)| matches!(key.as_str(), "containers" | "initContainers"));
+    let lists = lists.filter_map(|(_, list)| list.as_array_mut());
+    lists.flatten().filter_map(Value::as_object_mut)
+}
+
 fn requests_from_limits(spec: &mut Object) {
-    for list in ["containers", "initContainers"] {
-        for container in objects_in(spec, list) {
-            if let Some(resources) = object_mut(container, "resources")
-                && let Some(limits) = resources.get("limits").cloned()
-            {
-                missing_entries(resources, "requests", &limits);
-            }
+    for container in containers(spec) {
+        if let Some(resources) = object_mut(container, "resources")
+            && let Some(limits) = resources.get("limits").cloned()
+        {
+            missing_entries(resources, "requests", &limits);
         }
     }
 }
@@ -374,13 +380,9 @@ fn missing_entries(object: &mut Object, key: &str, from: &Value) {
 }
 
 fn host_ports(spec: &mut Object) {
-    for list in ["containers", "initContainers"] {
-        for container in objects_in(spec, list) {
-            for port in objects_in(container, "ports") {
-                if let Some(number) = port.get("containerPort").cloned() {
-                    set_nil(port, "hostPort", number);
-                }
-            }
+    for port in containers(spec).flat_map(|container| objects_in(container, "ports")) {
+        if let Some(number) = port.get("containerPort").cloned() {
+            set_nil(port, "hostPort", number);
         }
     }
 }

@@ -44,14 +44,28 @@ pub(super) enum Step {
 }
 
 impl Mismatch {
-    /// Go's decoder found another type than that of the field.
-    pub(super) fn of_type(value: &Value, expected: &str, is_whole: bool) -> Self {
+    /// The decoder found a value of another type than this.
+    pub(super) fn of_type(value: &Value, ty: &Type) -> Self {
+        // The type that a parser of its own decodes, and the words of former releases.
+        let (decoded, expected) = match ty {
+            Type::Struct(_) | Type::Map(_) => (None, "{ or n"),
+            Type::List(_) => (None, "[ or n"),
+            Type::Bool => (None, "t or f"),
+            Type::Int32 => (None, "a whole number of 32 bits"),
+            Type::Int64 => (None, "a whole number of 64 bits"),
+            Type::IntOrString => (Some("int32"), "a whole number of 32 bits or a string"),
+            Type::Double => (None, "a number"),
+            Type::Time | Type::MicroTime | Type::Duration => (Some("string"), "\" or n"),
+            _ => (None, "\" or n"),
+        };
         let found = match value {
-            Value::Number(number) if is_whole => format!("number {number}"),
+            Value::Number(number) if matches!(ty, Type::Int32 | Type::Int64 | Type::IntOrString) => {
+                format!("number {number}")
+            }
             value => go::json_kind(value).to_owned(),
         };
         Self {
-            found: Some((found, None)),
+            found: Some((found, decoded)),
             ..Self::refused(String::new(), format!("expects {expected}, but found {value}"))
         }
     }
@@ -64,13 +78,6 @@ impl Mismatch {
             problem,
             former,
         }
-    }
-
-    /// A type with a parser of its own decodes its values as another type.
-    pub(super) fn within_parser(value: &Value, ty: &'static str, expected: &str) -> Self {
-        let mut error = Self::of_type(value, expected, ty == "int32");
-        error.found = error.found.map(|(found, _)| (found, Some(ty)));
-        error
     }
 
     /// Whether it is in a field of the object that precedes another one by name.

@@ -50,8 +50,6 @@ pub(crate) struct Field {
     until: u32,
     /// The first minor version whose types have this field, if it is off by default there.
     exists_since: u32,
-    /// Whether strategic merge patches list the keys to retain.
-    pub(crate) retain_keys: bool,
     /// The patch strategy of the list in strategic merge patches.
     pub(crate) patch: PatchStrategy,
     /// The list type in server-side apply.
@@ -264,7 +262,6 @@ fn parse_field(position: usize, text: &'static str) -> Option<Field> {
         since: 0,
         until: u32::MAX,
         exists_since: u32::MAX,
-        retain_keys: false,
         patch: PatchStrategy::Replace,
         list: ListKind::Atomic,
         is_atomic: false,
@@ -283,7 +280,8 @@ fn parse_field(position: usize, text: &'static str) -> Option<Field> {
         rest = after;
         match flag {
             '!' => field.omit_empty = false,
-            '^' => field.retain_keys = true,
+            // Only clients that make patches need to know.
+            '^' => {}
             '~' if word.is_empty() => {
                 field.patch = PatchStrategy::Set;
                 field.list = ListKind::Set;

@@ -119,37 +119,29 @@ fn is_empty(value: &Value, ty: &Type) -> bool {
 
 /// A value in this form, by its type.
 pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, Mismatch> {
-    let refused = |value: &Value, expected: &str| {
-        let is_whole = matches!(ty, Type::Int32 | Type::Int64);
-        Err(Mismatch::of_type(value, expected, is_whole))
-    };
-    // The decoder of a type with a parser of its own.
-    let refused_within =
-        |value: &Value, ty: &'static str, expected: &str| Err(Mismatch::within_parser(value, ty, expected));
     Ok(match (ty, value) {
         (Type::Any, value) => value,
         (Type::Either(object, _), value @ (Value::Object(_) | Value::Null)) => {
             normalized(value, object, form)?
         }
         (Type::Either(_, other), value) => normalized(value, other, form)?,
-        (Type::Pointer(target), value) => match value {
-            Value::Null => Value::Null,
-            value => normalized(value, target, form)?,
-        },
+        (
+            Type::Pointer(_) | Type::List(_) | Type::Map(_) | Type::Bytes | Type::Time | Type::MicroTime,
+            Value::Null,
+        ) => Value::Null,
+        (Type::Pointer(target), value) => normalized(value, target, form)?,
         (Type::Struct(id), Value::Null) => Value::Object(fields(Map::new(), *id, form)?),
         (Type::Struct(id), Value::Object(sent)) => Value::Object(fields(sent, *id, form)?),
-        (Type::Struct(_), other) => return refused(&other, "{ or n"),
-        (Type::List(_) | Type::Map(_) | Type::Bytes | Type::Time | Type::MicroTime, Value::Null) => {
-            Value::Null
-        }
+        (Type::String, Value::Null) => "".into(),
+        (Type::Bool, Value::Null) => false.into(),
+        (Type::Int32 | Type::Int64 | Type::IntOrString | Type::Double, Value::Null) => 0.into(),
+        (Type::Duration, Value::Null) => "0s".into(),
         (Type::List(item), Value::Array(items)) if !items.is_empty() => {
             let items = items.into_iter().enumerate().map(|(index, value)| {
                 normalized(value, item, form).map_err(|error| error.within(Step::Item(index)))
             });
             Value::Array(items.collect::<Result<_, _>>()?)
         }
-        (Type::List(_), empty @ Value::Array(_)) => form.either(empty, Value::Null),
-        (Type::List(_), other) => return refused(&other, "[ or n"),
         (Type::Map(of), Value::Object(entries)) if !entries.is_empty() => {
             let mut normal = Map::new();
             for (key, value) in entries {
@@ -164,31 +156,20 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
             }
             Value::Object(normal)
         }
-        (Type::Map(_), empty @ Value::Object(_)) => form.either(empty, Value::Null),
-        (Type::Map(_), other) => return refused(&other, "{ or n"),
-        (Type::String, Value::Null) => "".into(),
-        (Type::String, value @ Value::String(_)) => value,
-        (Type::String, other) => return refused(&other, "\" or n"),
-        (Type::Bool, Value::Null) => false.into(),
-        (Type::Bool, value @ Value::Bool(_)) => value,
-        (Type::Bool, other) => return refused(&other, "t or f"),
-        (Type::Int32 | Type::Int64 | Type::IntOrString, Value::Null) => 0.into(),
-        (Type::Int32, value) => match value.as_i64().map(i32::try_from) {
-            Some(Ok(number)) => number.into(),
-            _ => return refused(&value, "a whole number of 32 bits"),
-        },
-        (Type::Int64, value) => match value.as_i64() {
-            Some(number) => number.into(),
-            None => return refused(&value, "a whole number of 64 bits"),
-        },
-        (Type::Double, Value::Null) => 0.into(),
-        (Type::Double, value @ Value::Number(_)) => value,
-        (Type::Double, other) => return refused(&other, "a number"),
-        (Type::IntOrString, value @ Value::String(_)) => value,
-        (Type::IntOrString, value) => match value.as_i64().map(i32::try_from) {
-            Some(Ok(number)) => number.into(),
-            _ => return refused_within(&value, "int32", "a whole number of 32 bits or a string"),
-        },
+        (Type::List(_), empty @ Value::Array(_)) | (Type::Map(_), empty @ Value::Object(_)) => {
+            form.either(empty, Value::Null)
+        }
+        (Type::String | Type::Duration | Type::IntOrString, value @ Value::String(_))
+        | (Type::Bool, value @ Value::Bool(_))
+        | (Type::Double, value @ Value::Number(_)) => value,
+        (Type::Int64, Value::Number(number)) if number.is_i64() => number.into(),
+        (Type::Int32 | Type::IntOrString, Value::Number(number))
+            if number
+                .as_i64()
+                .is_some_and(|number| i32::try_from(number).is_ok()) =>
+        {
+            number.into()
+        }
         (Type::Quantity, value) => quantity(&value, form)?,
         (Type::Bytes, Value::String(sent)) => {
             let text: String = sent.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
@@ -204,11 +185,10 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
         (Type::Bytes, Value::Array(items)) => {
             let bytes = items.iter().enumerate().map(|(index, item)| {
                 let byte = item.as_u64().and_then(|byte| u8::try_from(byte).ok());
-                byte.ok_or_else(|| Mismatch::of_type(item, "\" or n", true).within(Step::Item(index)))
+                byte.ok_or_else(|| Mismatch::of_type(item, &Type::Int32).within(Step::Item(index)))
             });
             BASE64.encode(bytes.collect::<Result<Vec<u8>, _>>()?).into()
         }
-        (Type::Bytes, other) => return refused(&other, "\" or n"),
         (Type::Time | Type::MicroTime, Value::String(text)) => match Timestamp::parse(&text) {
             Ok(time) if *ty == Type::Time => time.truncate_to_secs().to_string().into(),
             Ok(time) => micro_time(time).into(),
@@ -217,10 +197,7 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
                 return Err(Mismatch::refused(problem.clone(), problem));
             }
         },
-        (Type::Time | Type::MicroTime, other) => return refused_within(&other, "string", "\" or n"),
-        (Type::Duration, Value::Null) => "0s".into(),
-        (Type::Duration, value @ Value::String(_)) => value,
-        (Type::Duration, other) => return refused_within(&other, "string", "\" or n"),
+        (ty, found) => return Err(Mismatch::of_type(&found, ty)),
     })
 }
 

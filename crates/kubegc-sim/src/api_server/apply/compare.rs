@@ -32,13 +32,10 @@ fn below(value: &Value, place: Place<'_>, path: &mut Vec<Element>) -> Result<Opt
                 let below = below(value, place.field(key), path)?;
                 path.pop();
                 let is_empty = value.is_null() || value.as_object().is_some_and(Map::is_empty);
-                if below.is_none()
+                let is_member = below.is_none()
                     || (is_empty && place.has(EMPTY_OBJECTS_ARE_OWNED))
-                    || !place.node.declares(key)
-                {
-                    set.insert_member(element.clone());
-                }
-                set.insert_below(element, below.unwrap_or_default());
+                    || !place.node.declares(key);
+                set.insert_below(element, is_member, below.unwrap_or_default());
             }
         }
         Value::Array(items) if place.is_list(value) => {
@@ -53,8 +50,7 @@ fn below(value: &Value, place: Place<'_>, path: &mut Vec<Element>) -> Result<Opt
                 path.push(element.clone());
                 let below = below(item, place.item(), path)?;
                 path.pop();
-                set.insert_member(element.clone());
-                set.insert_below(element.clone(), below.unwrap_or_default());
+                set.insert_below(element.clone(), true, below.unwrap_or_default());
             }
         }
         Value::Null if place.is_granular() => {}

@@ -1,14 +1,11 @@
 //! Sets of fields, and their `FieldsV1` form in `managedFields`.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json, map::Entry};
+use serde_json::{Map, Value, json};
 
-use super::dialect::{OWNED_VALUES_STAY_WHOLE, Ownership, Place};
+use super::dialect::{Ownership, Place};
 use crate::status::quoted;
 
 /// One step of a path into an object.
@@ -87,156 +84,119 @@ pub(super) fn shown(path: &[Element]) -> String {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub(super) struct FieldSet {
-    members: BTreeSet<Element>,
-    /// No child is empty.
-    children: BTreeMap<Element, Self>,
+    /// Whether the path that leads here is in the set.
+    is_member: bool,
+    /// No set is empty.
+    below: BTreeMap<Element, Self>,
 }
 
 impl FieldSet {
     pub(super) fn is_empty(&self) -> bool {
-        self.members.is_empty() && self.children.is_empty()
+        !self.is_member && self.below.is_empty()
     }
 
     pub(super) fn has(&self, element: &Element) -> bool {
-        self.members.contains(element)
+        self.below.get(element).is_some_and(|set| set.is_member)
     }
 
+    /// The paths below an element, if there are any.
     pub(super) fn below(&self, element: &Element) -> Option<&Self> {
-        self.children.get(element)
+        self.below.get(element).filter(|set| !set.below.is_empty())
     }
 
     pub(super) fn insert(&mut self, path: &[Element]) {
-        match path {
-            [] => {}
-            [last] => self.insert_member(last.clone()),
-            [first, rest @ ..] => self.children.entry(first.clone()).or_default().insert(rest),
-        }
+        let steps = path.iter().cloned();
+        steps
+            .fold(self, |set, step| set.below.entry(step).or_default())
+            .is_member = true;
     }
 
-    pub(super) fn insert_member(&mut self, element: Element) {
-        self.members.insert(element);
-    }
-
-    /// Adds the paths below an element.
-    pub(super) fn insert_below(&mut self, element: Element, set: Self) {
+    /// Adds the paths below an element, and the element itself if it is a member.
+    pub(super) fn insert_below(&mut self, element: Element, is_member: bool, set: Self) {
+        let set = Self { is_member, ..set };
         if !set.is_empty() {
-            self.children.entry(element).or_default().add(&set);
+            self.below.entry(element).or_default().add(&set);
         }
     }
 
     /// Removes one path, but not the paths below it.
     pub(super) fn remove(&mut self, path: &[Element]) {
-        match path {
-            [] => {}
-            [last] => {
-                self.members.remove(last);
-            }
-            [first, rest @ ..] => {
-                if let Some(child) = self.children.get_mut(first) {
-                    child.remove(rest);
-                    if child.is_empty() {
-                        self.children.remove(first);
-                    }
-                }
+        let Some((first, rest)) = path.split_first() else {
+            self.is_member = false;
+            return;
+        };
+        if let Some(set) = self.below.get_mut(first) {
+            set.remove(rest);
+            if set.is_empty() {
+                self.below.remove(first);
             }
         }
     }
 
     /// Removes an element and all paths below it.
     pub(super) fn cut(&mut self, element: &Element) {
-        self.members.remove(element);
-        self.children.remove(element);
+        self.below.remove(element);
     }
 
     pub(super) fn add(&mut self, other: &Self) {
-        self.members.extend(other.members.iter().cloned());
-        for (element, set) in &other.children {
-            self.children.entry(element.clone()).or_default().add(set);
+        self.is_member |= other.is_member;
+        for (element, set) in &other.below {
+            self.below.entry(element.clone()).or_default().add(set);
         }
     }
 
     pub(super) fn without(&self, other: &Self) -> Self {
-        Self {
-            members: self.members.difference(&other.members).cloned().collect(),
-            children: self.children(|element, set| match other.children.get(element) {
-                Some(other) => set.without(other),
-                None => set.clone(),
-            }),
-        }
+        self.filtered(Some(other), false)
     }
 
     pub(super) fn shared(&self, other: &Self) -> Self {
+        self.filtered(Some(other), true)
+    }
+
+    /// The paths that another set has, or those that it does not have.
+    fn filtered(&self, other: Option<&Self>, has: bool) -> Self {
+        let below = self.below.iter().map(|(element, set)| {
+            let other = other.and_then(|other| other.below.get(element));
+            (element.clone(), set.filtered(other, has))
+        });
         Self {
-            members: self.members.intersection(&other.members).cloned().collect(),
-            children: self.children(|element, set| match other.children.get(element) {
-                Some(other) => set.shared(other),
-                None => Self::default(),
-            }),
+            is_member: self.is_member && other.is_some_and(|other| other.is_member) == has,
+            below: below.filter(|(_, set)| !set.is_empty()).collect(),
         }
     }
 
-    /// This set at a path, changed to the ownership that the types have there, with the parts of the live
-    /// object. `None` where nothing changes.
-    pub(super) fn following_schema<'s, 'p>(
-        &'s self,
-        path: &mut Vec<&'s Element>,
-        parts: &dyn Fn() -> &'p Self,
-        place: Place<'s>,
-    ) -> Option<Self> {
-        let mut changed: Option<Self> = None;
-        for element in &self.members {
-            if place.has(OWNED_VALUES_STAY_WHOLE)
-                || self.children.contains_key(element)
-                || place.at(element).ownership() != Ownership::Granular
-            {
-                continue;
-            }
-            let mut steps = path.iter().copied().chain([element]);
-            let live = steps.try_fold(parts(), Self::below);
-            if let Some(live) = live.filter(|live| !live.is_empty()) {
-                changed
-                    .get_or_insert_with(|| self.clone())
-                    .insert_below(element.clone(), live.clone());
-            }
-        }
-        for (element, below) in &self.children {
+    /// Changes the paths below a position to the ownership that the types have there. A value that is owned
+    /// as one, but is granular by its type, gets the paths of the live object.
+    pub(super) fn follow_schema(&mut self, live: Option<&Self>, place: Place<'_>) {
+        for (element, set) in &mut self.below {
             let place = place.at(element);
+            let live = live.and_then(|live| live.below.get(element));
             match place.ownership() {
                 Ownership::Atomic => {
-                    let changed = changed.get_or_insert_with(|| self.clone());
-                    changed.children.remove(element);
-                    changed.insert_member(element.clone());
+                    *set = Self {
+                        is_member: true,
+                        ..Self::default()
+                    };
                 }
-                Ownership::Granular => {
-                    path.push(element);
-                    if let Some(below) = below.following_schema(path, parts, place) {
-                        let changed = changed.get_or_insert_with(|| self.clone());
-                        changed.children.insert(element.clone(), below);
-                    }
-                    path.pop();
+                Ownership::Granular if set.below.is_empty() => {
+                    set.below = live.map(|live| live.below.clone()).unwrap_or_default();
                 }
+                Ownership::Granular => set.follow_schema(live, place),
                 Ownership::Scalar => {}
             }
         }
-        changed
-    }
-
-    fn children(&self, of: impl Fn(&Element, &Self) -> Self) -> BTreeMap<Element, Self> {
-        self.children
-            .iter()
-            .map(|(element, set)| (element.clone(), of(element, set)))
-            .filter(|(_, set)| !set.is_empty())
-            .collect()
     }
 
     /// The paths. At each level, the members precede the paths below them.
     pub(super) fn paths(&self) -> Vec<Vec<Element>> {
-        let own = self.members.iter().map(|element| vec![element.clone()]);
-        let below = self.children.iter().flat_map(|(element, set)| {
+        let own = self.below.iter().filter(|(_, set)| set.is_member);
+        let below = self.below.iter().flat_map(|(element, set)| {
             let paths = set.paths().into_iter();
             paths.map(|path| [vec![element.clone()], path].concat())
         });
-        own.chain(below).collect()
+        own.map(|(element, _)| vec![element.clone()])
+            .chain(below)
+            .collect()
     }
 }
 
@@ -255,10 +215,7 @@ impl TryFrom<Value> for FieldSet {
             };
             let names_itself = value.get(SELF).is_some();
             let below = Self::try_from(value)?;
-            if below.is_empty() || names_itself {
-                set.insert_member(element.clone());
-            }
-            set.insert_below(element, below);
+            set.insert_below(element, names_itself || below.is_empty(), below);
         }
         Ok(set)
     }
@@ -266,17 +223,15 @@ impl TryFrom<Value> for FieldSet {
 
 impl From<FieldSet> for Value {
     fn from(set: FieldSet) -> Self {
-        let mut fields = Map::new();
-        for (element, below) in set.children {
-            fields.insert(element.written(), below.into());
-        }
-        for element in set.members {
-            match fields.entry(element.written()) {
-                Entry::Vacant(entry) => drop(entry.insert(Self::Object(Map::new()))),
-                Entry::Occupied(mut entry) => entry.get_mut()[SELF] = json!({}),
+        let fields = set.below.into_iter().map(|(element, set)| {
+            let names_itself = set.is_member && !set.below.is_empty();
+            let mut below = Self::from(set);
+            if names_itself {
+                below[SELF] = json!({});
             }
-        }
-        Self::Object(fields)
+            (element.written(), below)
+        });
+        fields.collect::<Map<_, _>>().into()
     }
 }
 

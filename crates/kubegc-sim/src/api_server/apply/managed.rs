@@ -1,14 +1,12 @@
 //! Owners of fields: reads, changes and writes `metadata.managedFields`.
 
-use std::cell::OnceCell;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     compare::{Comparison, set_of},
     conflict::Conflict,
-    dialect::Place,
+    dialect::{OWNED_VALUES_STAY_WHOLE, Place},
     field_set::{Element, FieldSet},
 };
 
@@ -139,14 +137,11 @@ impl Managers {
         let (Some(version), true) = (version, place.follows_schema()) else {
             return;
         };
-        let parts = OnceCell::new();
         // Fields of an object whose lists have no usable keys are retained.
-        let parts = || parts.get_or_init(|| set_of(live, place).unwrap_or_default());
+        let parts = (!place.has(OWNED_VALUES_STAY_WHOLE)).then(|| set_of(live, place).unwrap_or_default());
         let is_of_version = |entry: &&mut Entry| entry.manager.api_version == version;
         for entry in self.0.iter_mut().filter(is_of_version) {
-            if let Some(fields) = entry.fields.following_schema(&mut Vec::new(), &parts, place) {
-                entry.fields = fields;
-            }
+            entry.fields.follow_schema(parts.as_ref(), place);
         }
     }
 

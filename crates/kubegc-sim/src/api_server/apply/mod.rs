@@ -229,7 +229,7 @@ impl ApiServer {
     /// Names the field with a value of the wrong type.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
-            self.defaulted_custom(kind, object)
+            self.decode_custom(kind, object, true)
         } else {
             let mut object = self.decoded(kind, object)?;
             object.convert_from_unstructured(self.resource(kind));

@@ -41,44 +41,33 @@ impl ApiServer {
                 .is_some_and(|definition| definition.body.is_some())
     }
 
-    /// Decodes a custom resource by the schema of its version: pruned, and with defaults.
+    /// Decodes a custom resource by the schema of its version: pruned, and with defaults. The result of an
+    /// apply only gets defaults.
     ///
     /// # Errors
-    /// 400 for an object that cannot be decoded.
+    /// Names the field with a value of the wrong type.
     pub(in crate::api_server) fn decode_custom(
         &self,
         kind: KindId,
         mut object: Value,
+        is_applied: bool,
     ) -> Result<StoredObject, String> {
-        whole_numbers(&mut object);
-        if let Some(metadata) = object.get_mut("metadata") {
-            *metadata = types::decoded_metadata(metadata.take(), self.version)?;
+        if !is_applied {
+            whole_numbers(&mut object);
+            if let Some(metadata) = object.get_mut("metadata") {
+                *metadata = types::decoded_metadata(metadata.take(), self.version)?;
+            }
         }
         let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
         if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
             change_fields(&mut object, |fields| {
-                instance::prune(fields, schema);
-                instance::coerce(fields, schema, "", self.version)?;
+                if !is_applied {
+                    instance::prune(fields, schema);
+                    instance::coerce(fields, schema, "", self.version)?;
+                }
                 instance::fill(fields, schema);
                 Ok::<_, String>(())
             })?;
-        }
-        object.tidy();
-        Ok(object)
-    }
-
-    /// Decodes a custom resource without pruning, and sets its defaults.
-    ///
-    /// # Errors
-    /// Names the field with a value of the wrong type.
-    pub(in crate::api_server) fn defaulted_custom(
-        &self,
-        kind: KindId,
-        object: Value,
-    ) -> Result<StoredObject, String> {
-        let mut object = Manifest::read(object).map_err(|error| error.to_string())?.object;
-        if let Some(schema) = self.schema_of(kind, &self.resource(kind).version) {
-            change_fields(&mut object, |fields| instance::fill(fields, schema));
         }
         object.tidy();
         Ok(object)

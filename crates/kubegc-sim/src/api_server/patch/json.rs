@@ -18,7 +18,7 @@ use crate::{
 /// `maxJSONPatchOperations` in `apiserver/pkg/endpoints/handlers/patch.go`, 1.20.2.
 const OPERATIONS_MAX: usize = 10_000;
 
-/// The maximum size that one patch may copy within the object, in bytes of JSON, approximately.
+/// The maximum size that one patch may copy within the object, in bytes of JSON.
 ///
 /// # Upstream
 /// `jsonpatch.AccumulatedCopySizeLimit`, set in `apiserver/pkg/server/config.go`, 1.20.2.
@@ -73,8 +73,10 @@ impl Operations {
                 PatchOperation::Move(from) => Some(at(&from.from).ok_or_else(|| missing(&from.from))?),
                 PatchOperation::Copy(from) => {
                     let original = at(&from.from).ok_or_else(|| missing(&from.from))?;
-                    copied_bytes += size_bytes(original, COPIED_BYTES_MAX - copied_bytes)
-                        .ok_or_else(|| format!("copies of more than {COPIED_BYTES_MAX} bytes"))?;
+                    copied_bytes += original.to_string().len();
+                    if copied_bytes > COPIED_BYTES_MAX {
+                        return Err(format!("copies of more than {COPIED_BYTES_MAX} bytes"));
+                    }
                     Some(original)
                 }
                 PatchOperation::Test(test) => {
@@ -85,8 +87,9 @@ impl Operations {
                 }
                 PatchOperation::Remove(_) => None,
             };
-            if let Some(value) = written {
-                check_depth(operation.path().as_str(), value)?;
+            let above = operation.path().as_str().matches('/').count();
+            if written.is_some_and(|value| above + depth(value) > DEPTH_MAX) {
+                return Err(format!("nested deeper than {DEPTH_MAX}"));
             }
             let operation = match operation {
                 PatchOperation::Replace(replace)
@@ -105,46 +108,13 @@ impl Operations {
     }
 }
 
-/// Refuses a value that would be nested too deep at this place.
-fn check_depth(path: &str, value: &Value) -> Result<(), String> {
-    let has_depth = |value: &&Value| value.is_array() || value.is_object();
-    let mut level: Vec<&Value> = Some(value).filter(has_depth).into_iter().collect();
-    let mut depth = path.matches('/').count();
-    while !level.is_empty() {
-        depth += 1;
-        if depth > DEPTH_MAX {
-            return Err(format!("nested deeper than {DEPTH_MAX}"));
-        }
-        level = level.into_iter().flat_map(children).filter(has_depth).collect();
-    }
-    Ok(())
-}
-
-fn children(value: &Value) -> Box<dyn Iterator<Item = &Value> + '_> {
+/// How many lists and objects surround the innermost value. The nesting of all values is bounded.
+fn depth(value: &Value) -> usize {
     match value {
-        Value::Array(items) => Box::new(items.iter()),
-        Value::Object(fields) => Box::new(fields.values()),
-        _ => Box::new(std::iter::empty()),
+        Value::Array(items) => 1 + items.iter().map(depth).max().unwrap_or(0),
+        Value::Object(fields) => 1 + fields.values().map(depth).max().unwrap_or(0),
+        _ => 0,
     }
-}
-
-/// The approximate size of a value in bytes of JSON; `None` for more than `max`.
-fn size_bytes(value: &Value, max: usize) -> Option<usize> {
-    let mut left = vec![value];
-    let mut bytes = 0_usize;
-    while let Some(value) = left.pop() {
-        bytes += match value {
-            Value::Null | Value::Bool(_) | Value::Number(_) => 4,
-            Value::String(text) => text.len() + 2,
-            Value::Array(items) => items.len() + 2,
-            Value::Object(fields) => fields.keys().map(|key| key.len() + 4).sum::<usize>() + 2,
-        };
-        if bytes > max {
-            return None;
-        }
-        left.extend(children(value));
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! PATCH: the formats that a resource accepts, and the patched object before validation and storage.
 
 mod json;
-mod merge;
 mod strategic;
 
 use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
@@ -101,17 +100,12 @@ impl ApiServer {
         content_type: &str,
         body: &[u8],
     ) -> Option<(Value, String)> {
-        let resource = self.resource(kind);
-        let format = accepted(self.version, resource, content_type).ok()?;
+        let format = accepted(self.version, self.resource(kind), content_type).ok()?;
         let existing = self
             .existing(kind, self.namespace_of(kind, namespace), name)
             .ok()?;
-        let shown = self.shown(kind, &existing).ok()?.to_json(resource);
-        let patch = read(self.version, format, body).ok()?;
-        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
-        let patched = self
-            .apply_patch(format, shown, patch, Node::of(resource), body)
-            .ok()?;
+        let shown = self.shown(kind, &existing).ok()?;
+        let (patched, printed) = self.patched_json(kind, &shown, format, body).ok()?;
         let printed = printed.unwrap_or_else(|| patched.to_string());
         Some((patched, printed))
     }
@@ -133,13 +127,25 @@ impl ApiServer {
     fn apply_patch(
         &self,
         format: PatchType,
-        original: Value,
+        mut original: Value,
         patch: Value,
         place: Node<'_>,
         body: &[u8],
     ) -> Result<Value, Refusal> {
         match format {
-            PatchType::Merge => merge::apply(original, patch).map_err(|problem| unreadable(body, &problem)),
+            PatchType::Merge if patch.is_object() => {
+                json_patch::merge(&mut original, &patch);
+                Ok(original)
+            }
+            PatchType::Merge if patch.is_null() => Ok(original),
+            PatchType::Merge => {
+                let problem = format!(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type \
+                     struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
+                    go::json_kind(&patch)
+                );
+                Err(unreadable(body, &problem))
+            }
             PatchType::Strategic => {
                 let drops_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
                 strategic::apply(original, patch, place, drops_directives)
@@ -150,17 +156,22 @@ impl ApiServer {
         }
     }
 
-    /// Decodes a patched object from JSON. Timestamps that the patch did not change retain their stored
-    /// precision.
-    pub(super) fn reread(
+    /// The patched object in its JSON form, and a strategic merge patch as errors print it.
+    fn patched_json(
         &self,
         kind: KindId,
-        patched: Value,
         existing: &StoredObject,
-    ) -> Result<StoredObject, String> {
-        let mut object = self.decoded(kind, patched)?;
-        keep_precision(&mut object.meta, &existing.meta);
-        Ok(object)
+        format: PatchType,
+        body: &[u8],
+    ) -> Result<(Value, Option<String>), Refusal> {
+        let resource = self.resource(kind);
+        // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
+        // build. That bounds every recursion.
+        let patch = read(self.version, format, body)?;
+        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
+        let shown = existing.to_json(resource);
+        let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
+        Ok((patched, printed))
     }
 
     fn patched(
@@ -170,13 +181,7 @@ impl ApiServer {
         format: PatchType,
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
-        let resource = self.resource(kind);
-        // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
-        // build. That bounds every recursion.
-        let patch = read(self.version, format, body)?;
-        let shown = existing.to_json(resource);
-        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
-        let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
+        let (patched, printed) = self.patched_json(kind, existing, format, body)?;
         if let Some(printed) = &printed
             && let Some(problem) = unconvertible(&patched)
         {
@@ -185,14 +190,13 @@ impl ApiServer {
         let is_strategic = printed.is_some();
         let is_shown = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
         let printed = printed.or_else(|| is_shown.then(|| patched.to_string()));
-        let mut object = self
-            .reread(kind, patched, existing)
-            .map_err(|problem| match &printed {
-                Some(printed) if is_shown => status::invalid_patch(printed, &problem),
-                _ => unreadable(body, &problem),
-            })?;
+        let mut object = self.decoded(kind, patched).map_err(|problem| match &printed {
+            Some(printed) if is_shown => status::invalid_patch(printed, &problem),
+            _ => unreadable(body, &problem),
+        })?;
+        keep_precision(&mut object.meta, &existing.meta);
         if is_strategic {
-            object.convert_from_unstructured(resource);
+            object.convert_from_unstructured(self.resource(kind));
         }
         if object.body == existing.body {
             // Shared, so that patches of metadata need no memory for another body.
@@ -299,6 +303,7 @@ pub(super) fn accepted(
     Err(status::refusal(415, "UnsupportedMediaType", message, details))
 }
 
+/// Timestamps that a write does not change retain their stored precision.
 pub(super) fn keep_precision(meta: &mut ObjectMeta, existing: &ObjectMeta) {
     if meta.deletion_timestamp == existing.deletion_timestamp.map(|time| time.truncate_to_secs()) {
         meta.deletion_timestamp = existing.deletion_timestamp;

@@ -4,10 +4,7 @@
 //! `ParseAddr` and `ParsePrefix` in
 //! [`net/netip`](https://github.com/golang/go/blob/go1.25.0/src/net/netip/netip.go).
 
-use std::{
-    fmt,
-    net::{IpAddr, Ipv4Addr},
-};
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::library::value;
 use crate::{status::quoted, types::validate::masked};
@@ -23,18 +20,6 @@ pub(super) struct Network {
     pub(super) length: u8,
 }
 value!(Network, "net.CIDR");
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Network {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
-}
 
 impl Address {
     /// An address without zone, and not an IPv4 address written as IPv6.
@@ -90,6 +75,10 @@ impl Network {
             true => Err(format!("IPv4-mapped IPv6 address {shown} is not allowed")),
             false => Ok(network),
         }
+    }
+
+    pub(super) fn shown(self) -> String {
+        format!("{}/{}", self.address.0, self.length)
     }
 
     /// The network with the bits of hosts unset.

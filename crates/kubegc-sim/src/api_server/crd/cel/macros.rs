@@ -13,40 +13,29 @@ const ACCUMULATOR: &str = "@result";
 /// Inserts entries into a map.
 const INSERT: &str = "cel.@mapInsert";
 
-/// The result that a macro computes from the entries.
-#[derive(Clone, Copy)]
-enum Fold {
-    All,
-    Exists,
-    ExistsOne,
-    List,
-    Map,
-    MapOfEntries,
-}
-
 /// Adds the macros.
 ///
 /// # Errors
 /// A macro of this name is already declared.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
-    for (name, arguments, fold) in [
-        ("all", 3, Fold::All),
-        ("exists", 3, Fold::Exists),
-        ("existsOne", 3, Fold::ExistsOne),
-        ("exists_one", 3, Fold::ExistsOne),
-        ("transformList", 3, Fold::List),
-        ("transformList", 4, Fold::List),
-        ("transformMap", 3, Fold::Map),
-        ("transformMap", 4, Fold::Map),
-        ("transformMapEntry", 3, Fold::MapOfEntries),
-        ("transformMapEntry", 4, Fold::MapOfEntries),
+    for (name, arguments) in [
+        ("all", 3),
+        ("exists", 3),
+        ("existsOne", 3),
+        ("exists_one", 3),
+        ("transformList", 3),
+        ("transformList", 4),
+        ("transformMap", 3),
+        ("transformMap", 4),
+        ("transformMapEntry", 3),
+        ("transformMapEntry", 4),
     ] {
         env.add_macro(Macro::receiver(
             name,
             arguments,
             move |helper, target, arguments| {
                 let range = target.take();
-                let expanded = range.map(|range| expand(helper, range, std::mem::take(arguments), fold));
+                let expanded = range.map(|range| expand(helper, range, std::mem::take(arguments), name));
                 expanded.transpose()
             },
         ))?;
@@ -58,7 +47,7 @@ fn expand(
     helper: &mut MacroExprHelper<'_>,
     range: IdedExpr,
     mut arguments: Vec<IdedExpr>,
-    fold: Fold,
+    name: &str,
 ) -> Result<IdedExpr, ParseError> {
     let body = arguments.pop().unwrap_or_default();
     let filter = (arguments.len() > 2).then(|| arguments.pop()).flatten();
@@ -83,32 +72,32 @@ fn expand(
     let number = |value: i64| Expr::Literal(LiteralValue::Int(value.into()));
     let former = helper.next_expr(Expr::Ident(ACCUMULATOR.to_owned()));
     let one = helper.next_expr(number(1));
-    let (init, step, filter) = match fold {
-        Fold::All => (
+    let (init, step, filter) = match name {
+        "all" => (
             truth(true),
             call(operators::LOGICAL_AND, vec![former.clone(), body]),
             None,
         ),
-        Fold::Exists => (
+        "exists" => (
             truth(false),
             call(operators::LOGICAL_OR, vec![former.clone(), body]),
             None,
         ),
-        Fold::ExistsOne => {
+        "existsOne" | "exists_one" => {
             let next = call(operators::ADD, vec![former.clone(), one.clone()]);
             (number(0), next, Some(body))
         }
-        Fold::List => {
+        "transformList" => {
             let item = helper.next_expr(Expr::List(ListExpr::new(vec![body])));
             let next = call(operators::ADD, vec![former.clone(), item]);
             (Expr::List(ListExpr::new(Vec::new())), next, filter)
         }
-        Fold::Map => {
+        "transformMap" => {
             let key = helper.next_expr(Expr::Ident(iter_var.clone()));
             let next = call(INSERT, vec![former.clone(), key, body]);
             (Expr::Map(MapExpr::default()), next, filter)
         }
-        Fold::MapOfEntries => {
+        _ => {
             let next = call(INSERT, vec![former.clone(), body]);
             (Expr::Map(MapExpr::default()), next, filter)
         }
@@ -118,16 +107,16 @@ fn expand(
         let step = call(operators::CONDITIONAL, vec![filter, loop_step, former.clone()]);
         loop_step = helper.next_expr(step);
     }
-    let loop_cond = match fold {
-        Fold::All => call(operators::NOT_STRICTLY_FALSE, vec![former.clone()]),
-        Fold::Exists => {
+    let loop_cond = match name {
+        "all" => call(operators::NOT_STRICTLY_FALSE, vec![former.clone()]),
+        "exists" => {
             let not = helper.next_expr(call(operators::LOGICAL_NOT, vec![former.clone()]));
             call(operators::NOT_STRICTLY_FALSE, vec![not])
         }
         _ => truth(true),
     };
-    let result = match fold {
-        Fold::ExistsOne => helper.next_expr(call(operators::EQUALS, vec![former, one])),
+    let result = match name {
+        "existsOne" | "exists_one" => helper.next_expr(call(operators::EQUALS, vec![former, one])),
         _ => former,
     };
     let comprehension = ComprehensionExpr {
