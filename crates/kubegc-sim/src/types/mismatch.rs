@@ -176,10 +176,15 @@ static GO_TYPES: LazyLock<GoTypes> = LazyLock::new(|| {
     types
 });
 
+/// The Go type of a field in `v1`, if it has a name of its own, without pointers.
+pub(super) fn named_type(structure: &str, field: &str) -> Option<&'static str> {
+    GO_TYPES.fields.get(&(structure, field)).copied()
+}
+
 /// The Go type of a field, or of what it contains at this depth of lists and maps.
 fn go_type_of(id: StructId, field: &str, depth: usize) -> String {
     let mut ty = id.field(field).map(|field| &field.ty);
-    let mut named = GO_TYPES.fields.get(&(id.name(), field)).copied();
+    let mut named = named_type(id.name(), field);
     for _ in 0..depth {
         named = named.and_then(|named| match named.strip_prefix("map[") {
             Some(map) => map.split_once(']').map(|(_, value)| value),

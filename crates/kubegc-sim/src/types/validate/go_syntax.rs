@@ -7,30 +7,11 @@ use serde_json::Value;
 
 use crate::{
     status::{POINTER, quoted},
-    types::schema::{Field, StructId, Type},
+    types::{
+        mismatch::named_type,
+        schema::{Field, StructId, Type},
+    },
 };
-
-/// The Go types of fields that the table of types does not tell.
-const TYPES: [(&str, &str, &str); 10] = [
-    ("CSIDriverSpec", "fsGroupPolicy", "*storage.FSGroupPolicy"),
-    (
-        "CSIDriverSpec",
-        "volumeLifecycleModes",
-        "[]storage.VolumeLifecycleMode",
-    ),
-    ("Container", "restartPolicy", "*core.ContainerRestartPolicy"),
-    (
-        "PodDisruptionBudgetSpec",
-        "unhealthyPodEvictionPolicy",
-        "*policy.UnhealthyPodEvictionPolicyType",
-    ),
-    ("PodSpec", "preemptionPolicy", "*core.PreemptionPolicy"),
-    ("RollingUpdateStatefulSetStrategy", "partition", "int32"),
-    ("SecurityContext", "procMount", "*core.ProcMountType"),
-    ("ValidationRule", "reason", "*apiextensions.FieldValueErrorReason"),
-    ("VolumeMount", "mountPropagation", "*core.MountPropagationMode"),
-    ("VolumeMount", "recursiveReadOnly", "*core.RecursiveReadOnlyMode"),
-];
 
 /// A value of this Go type, as the errors of a release print it.
 pub(crate) fn value(version: KubernetesVersion, value: &Value, ty: &str) -> String {
@@ -332,17 +313,27 @@ fn structure(version: KubernetesVersion, of: &Value, ty: &str) -> Option<String>
             }
             continue;
         }
-        let known = TYPES
-            .iter()
-            .find(|(of, json, _)| *of == name && *json == field.name);
-        let ty = known.map_or_else(
-            || go_type(version, &field.ty, package),
-            |(_, _, ty)| (*ty).to_owned(),
-        );
+        let ty = match (table, field.name, named_type(table, field.name)) {
+            // A pointer only in `v1`.
+            ("RollingUpdateStatefulSetStrategy", "partition", _) => "int32".to_owned(),
+            (_, _, Some(named)) if !named.starts_with("map[") && !is_amounts(&field.ty) => {
+                let pointer = if matches!(field.ty, Type::Pointer(_)) {
+                    "*"
+                } else {
+                    ""
+                };
+                pointer.to_owned() + &named.replace("v1.", &format!("{package}."))
+            }
+            _ => go_type(version, &field.ty, package),
+        };
         let value = syntax(version, of.get(field.name).unwrap_or(&Value::Null), &ty);
         shown.push(format!("{}:{value}", internal_name(name, field.name)));
     }
     Some(format!("{ty}{{{}}}", shown.join(", ")))
+}
+
+fn is_amounts(ty: &Type) -> bool {
+    matches!(ty, Type::Map(of) if **of == Type::Quantity)
 }
 
 /// The Go type of a field in a struct of this package.
@@ -369,7 +360,7 @@ fn go_type(version: KubernetesVersion, ty: &Type, package: &str) -> String {
         }
         Type::Pointer(target) => format!("*{}", go_type(version, target, package)),
         Type::List(item) => format!("[]{}", go_type(version, item, package)),
-        Type::Map(of) if **of == Type::Quantity => "core.ResourceList".to_owned(),
+        ty if is_amounts(ty) => "core.ResourceList".to_owned(),
         Type::Map(of) => format!("map[string]{}", go_type(version, of, package)),
         Type::String | Type::Bytes | Type::Duration | Type::Double | Type::Any | Type::Either(..) => {
             "string".to_owned()
