@@ -357,6 +357,7 @@ mod tests {
             ("1e'", "invalid character '\\'' in exponent of numeric literal"),
             ("01", "invalid character '1' after top-level value"),
             ("trux", "invalid character 'x' in literal true (expecting 'e')"),
+            ("0", ""),
             ("-1.5e+3", ""),
             ("\"\\u00e4\\n\"", ""),
             (" {\"a\": [true, false, null, {}, [], {\"b\": \"\"}]} ", ""),
@@ -370,19 +371,5 @@ mod tests {
     fn values_are_printed_as_go_prints_them() {
         let value = json!({"b": null, "a": ["x", 1, {"c": true}]});
         assert_eq!(printed(&value), "map[a:[x 1 map[c:true]] b:<nil>]");
-    }
-
-    #[test]
-    fn valid_json_has_no_error() {
-        for text in [
-            "0",
-            "-1.5e+3",
-            "\"\\u00e4\\n\"",
-            "[]",
-            "{}",
-            " {\"a\": [true, false, null, {\"b\": \"\"}]} ",
-        ] {
-            assert_eq!(json_syntax_error(text.as_bytes()), None, "{text}");
-        }
     }
 }

@@ -337,12 +337,12 @@ impl ApiServer {
                 let mut meta = existing.meta.clone();
                 meta.resource_version = new.meta.resource_version.clone();
                 *new = StoredObject::new(meta, existing.body.clone());
-                put_field(new, "status", status);
+                new.put(&["status"], status.as_ref());
             }
             (Part::Status, special) => {
                 let (status, metadata) = (new.at(&["status"]).cloned(), new.at(&["metadata"]).cloned());
                 new.body = existing.body.clone();
-                put_field(new, "status", status);
+                new.put(&["status"], status.as_ref());
                 let resource = self.resource(kind);
                 if Facts::of(resource).has("keepsmeta", self.version) {
                     new.meta.labels.clone_from(&old.labels);
@@ -350,7 +350,7 @@ impl ApiServer {
                     new.meta.owner_references.clone_from(&old.owner_references);
                 } else if special != Special::CustomResourceDefinition {
                     // Other metadata is also updated.
-                    put_field(new, "metadata", metadata);
+                    new.put(&["metadata"], metadata.as_ref());
                     if &*resource.kind == "Deployment" {
                         new.meta.labels.clone_from(&old.labels);
                     }
@@ -492,18 +492,6 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
     !new.eq(old)
 }
 
-fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
-    match value {
-        Some(value) => {
-            object.body_mut().insert(key.to_owned(), value);
-        }
-        None if object.body.is_some() => {
-            object.body_mut().remove(key);
-        }
-        None => {}
-    }
-}
-
 /// Copies one field from the stored object, unless it is equal.
 fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     if let (Some(a), Some(b)) = (&new.body, &existing.body)
@@ -511,7 +499,5 @@ fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     {
         return;
     }
-    if new.at(&[key]) != existing.at(&[key]) {
-        put_field(new, key, existing.at(&[key]).cloned());
-    }
+    new.put(&[key], existing.at(&[key]));
 }

@@ -10,7 +10,7 @@ use super::{ApiServer, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
-    types::{defaults::object_in, facts::Facts},
+    types::facts::Facts,
 };
 
 /// Ephemeral containers are written as a part of the pod.
@@ -248,10 +248,10 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
     new.meta.uid.clone_from(&sent.meta.uid);
     new.meta.resource_version.clone_from(&sent.meta.resource_version);
     match part {
-        Part::Approval => put(new, &["status", "conditions"], sent.at(&["status", "conditions"])),
+        Part::Approval => new.put(&["status", "conditions"], sent.at(&["status", "conditions"])),
         Part::EphemeralContainers => {
             let path = ["spec", "ephemeralContainers"];
-            put(new, &path, sent.at(&path));
+            new.put(&path, sent.at(&path));
         }
         Part::Resize => {
             for list in ["containers", "initContainers"] {
@@ -269,28 +269,9 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
                         stored.extend(container.get(key).map(|value| (key.to_owned(), value.clone())));
                     }
                 }
-                put(new, &["spec", list], Some(&containers.into()));
+                new.put(&["spec", list], Some(&containers.into()));
             }
         }
         _ => {}
     }
-}
-
-/// Sets the value at a path of the body, whose last step may be missing; `None` removes it.
-fn put(object: &mut StoredObject, path: &[impl AsRef<str>], value: Option<&Value>) {
-    if object.at(path) == value {
-        return;
-    }
-    let Some((last, [first, parents @ ..])) = path.split_last() else {
-        return;
-    };
-    let mut fields = object.field_mut(first.as_ref());
-    for parent in parents {
-        match object_in(fields, parent.as_ref()) {
-            Some(below) => fields = below,
-            None => return,
-        }
-    }
-    fields.remove(last.as_ref());
-    fields.extend(value.map(|value| (last.as_ref().to_owned(), value.clone())));
 }
