@@ -397,12 +397,11 @@ impl Reviewed<'_> {
 
     #[cfg(feature = "cel")]
     fn evaluate(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<bool, Problem> {
-        let engine = self.server.rules();
-        if self.is_partial && !engine.is_of_metadata(expression, &policy.variables) {
-            return Err(Problem::Unknown);
-        }
-        let scene = self.scene(policy, parameter);
-        engine.holds(expression, scene).map_err(Problem::Error)
+        let scene = self
+            .scene(expression, policy, parameter)
+            .ok_or(Problem::Unknown)?;
+        let holds = self.server.rules().holds(expression, scene);
+        holds.map_err(Problem::Error)
     }
 
     #[cfg(not(feature = "cel"))]
@@ -424,12 +423,11 @@ impl Reviewed<'_> {
 
     #[cfg(feature = "cel")]
     fn evaluated_message(&self, expression: &str, policy: &Policy, parameter: &Value) -> Option<String> {
-        let engine = self.server.rules();
-        let is_known = || !self.is_partial || engine.is_of_metadata(expression, &policy.variables);
-        if expression.is_empty() || !is_known() {
+        if expression.is_empty() {
             return None;
         }
-        engine.message(expression, self.scene(policy, parameter))
+        let scene = self.scene(expression, policy, parameter)?;
+        self.server.rules().message(expression, scene)
     }
 
     #[cfg(not(feature = "cel"))]
@@ -437,8 +435,17 @@ impl Reviewed<'_> {
         None
     }
 
+    /// The variables of an expression; `None` if it reads data that the server does not have.
     #[cfg(feature = "cel")]
-    fn scene<'s>(&'s self, policy: &'s Policy, parameter: &'s Value) -> super::crd::cel::policy::Scene<'s> {
+    fn scene<'s>(
+        &'s self,
+        expression: &str,
+        policy: &'s Policy,
+        parameter: &'s Value,
+    ) -> Option<super::crd::cel::policy::Scene<'s>> {
+        if self.is_partial && !self.server.rules().is_of_metadata(expression, &policy.variables) {
+            return None;
+        }
         let namespace = || {
             let name = self.metas().last().map(|meta| Arc::clone(&meta.namespace));
             let namespace = name.and_then(|name| self.server.namespace_object(&name));
@@ -447,22 +454,18 @@ impl Reviewed<'_> {
             kind.and_then(shown).unwrap_or_default()
         };
         let review = || self.server.review_request(self.request, self.object);
-        super::crd::cel::policy::Scene {
+        Some(super::crd::cel::policy::Scene {
             review: self.review.get_or_init(review),
             namespace: self.namespace.get_or_init(namespace),
             parameter,
             variables: &policy.variables,
-        }
+        })
     }
 
     fn refusal(&self, name: &Arc<str>, binding: &PolicyBinding, reason: &str, message: &str) -> Refusal {
         let policy = &binding.policy;
         let why = format!("{POLICY} '{policy}' with binding '{name}' denied request: {message}");
-        let cause = Cause {
-            reason: "",
-            field: String::new(),
-            message: why.clone(),
-        };
+        let cause = Cause::new("", "", why.clone());
         let metas = self.metas();
         let object = metas.first().map_or("", |meta| &*meta.name);
         let resource = self.server.resource(self.request.kind);

@@ -270,16 +270,12 @@ impl SimNode {
     /// There is no such container, or it is not running.
     pub fn exit_container(&self, id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
-        let state = match world.known_container(id)?.facts.state {
-            ContainerState::Created => "created",
-            ContainerState::Exited => "exited",
-            ContainerState::Running | ContainerState::Unknown => {
-                world.stop_container(id);
-                return Ok(());
-            }
-        };
-        let (noun, id) = ("container", id.into());
-        Err(NodeError::State { noun, id, state })
+        let facts = &world.known_container(id)?.facts;
+        if let ContainerState::Created | ContainerState::Exited = facts.state {
+            return Err(NodeError::container(facts));
+        }
+        world.stop_container(id);
+        Ok(())
     }
 
     /// Ends a container, if it is running, and creates and starts its next attempt in the same sandbox;

@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{Uid, node_facts::PodIdentity};
+use kubegc_core::{
+    Uid,
+    node_facts::{Container, ContainerState, PodIdentity},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
@@ -45,6 +48,20 @@ pub enum NodeError {
 impl NodeError {
     pub(super) fn not_found(noun: &'static str, id: &str) -> Self {
         Self::NotFound { noun, id: id.into() }
+    }
+
+    /// The state of a container does not allow the change.
+    pub(super) fn container(facts: &Container) -> Self {
+        Self::State {
+            noun: "container",
+            id: Arc::clone(&facts.id),
+            state: match facts.state {
+                ContainerState::Created => "created",
+                ContainerState::Running => "running",
+                ContainerState::Exited => "exited",
+                ContainerState::Unknown => "unknown",
+            },
+        }
     }
 }
 
