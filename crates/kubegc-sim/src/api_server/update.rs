@@ -64,6 +64,11 @@ impl Part {
         }
     }
 
+    /// Whether webhooks and policies review the object. A binding and a scale are reviewed in their own form.
+    pub(super) const fn is_reviewed(self) -> bool {
+        !matches!(self, Self::Binding | Self::Scale)
+    }
+
     pub(super) const fn can_increment_generation(self) -> bool {
         !matches!(
             self,
@@ -231,11 +236,9 @@ impl ApiServer {
             }
             _ => None,
         };
-        // A binding and a scale are reviewed in their own form.
-        let is_reviewed = !matches!(part, Part::Binding | Part::Scale);
         let request = hooks::Request::new(part.operation(), kind, part.subresource(), Some(existing));
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
-        if is_reviewed {
+        if part.is_reviewed() {
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
         }
         self.prepare(kind, existing, &mut new, part);
@@ -257,19 +260,9 @@ impl ApiServer {
         }
         self.refuse_invalid(kind, name, causes)?;
         self.check_version(kind, &new, existing)?;
-        self.admit(request, Some(&new))?;
-        if part == Part::Whole {
-            warnings.extend(self.warnings_of(kind, &new, Some(existing)));
-        }
-        if is_reviewed {
-            warnings.extend(self.call_validating(request, Some(&new))?);
-        }
-        self.charge_quotas(kind, part.subresource(), &new, Some(existing))?;
-        if self.schema(kind).is_some() && part == Part::Whole {
-            types::admission::refuse(self, self.resource(kind), &new, Some(existing))?;
-            if !is_allocated_first {
-                self.allocate(kind, &mut new, Some(existing))?;
-            }
+        warnings.extend(self.admit_object(request, &new, part)?);
+        if self.schema(kind).is_some() && part == Part::Whole && !is_allocated_first {
+            self.allocate(kind, &mut new, Some(existing))?;
         }
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
