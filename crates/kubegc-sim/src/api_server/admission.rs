@@ -19,7 +19,6 @@ pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// A webhook that the API server calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdmissionWebhook {
-    /// Kind of its configuration.
     pub kind: Arc<str>,
     /// Name of its configuration. Once that is deleted, the webhook is not called.
     pub configuration: Arc<str>,

@@ -54,7 +54,6 @@ use crate::{
 use kinds::{Kind, Shape, Special};
 use store::Table;
 
-/// Settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Whether objects can be created only in namespaces that exist and are not terminating. Default: true.

@@ -40,7 +40,6 @@ const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UndecidedRequest {
-    /// Name of the policy.
     pub policy: Arc<str>,
     pub expression: Arc<str>,
     /// The object of the request.
@@ -56,7 +55,6 @@ struct Facts {
     bindings: BTreeMap<Arc<str>, PolicyBinding>,
 }
 
-/// The policies of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policies {
     /// Those of [`ApiServer::with_policies`].
@@ -339,7 +337,6 @@ impl Reviewed<'_> {
         Ok(found)
     }
 
-    /// Evaluates a policy.
     fn decide(&self, policy: &Policy, parameter: &Value) -> Decision {
         let error = |expression: &str, problem: &str| {
             format!("expression '{expression}' resulted in error: {problem}")
@@ -412,7 +409,6 @@ impl Reviewed<'_> {
         })
     }
 
-    /// The message of a validation that fails.
     fn message(&self, validation: &Validation, policy: &Policy, parameter: &Value) -> String {
         let evaluated = self.evaluated_message(&validation.message_expression, policy, parameter);
         evaluated.unwrap_or_else(|| match validation.message.trim() {
@@ -489,7 +485,6 @@ fn text(value: &Value, key: &str) -> Arc<str> {
     value.get(key).and_then(Value::as_str).unwrap_or_default().into()
 }
 
-/// Reads the spec of a policy.
 fn read(spec: &Value) -> Policy {
     let parameter_kind = spec.get("paramKind").filter(|kind| kind.is_object());
     let validations = list(spec, "validations").map(|validation| Validation {
@@ -512,7 +507,6 @@ fn read(spec: &Value) -> Policy {
     }
 }
 
-/// Reads the spec of a binding.
 fn read_binding(spec: &Value) -> PolicyBinding {
     let parameters = spec.get("paramRef").filter(|parameters| parameters.is_object());
     PolicyBinding {

@@ -12,7 +12,6 @@ use hashbrown::{HashTable, hash_table::Entry};
 
 use crate::StoredObject;
 
-/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     Added,

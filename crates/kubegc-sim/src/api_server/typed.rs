@@ -27,7 +27,6 @@ const NIL_BYTES_ARE_EMPTY: [Behavior; 5] = [
 ];
 
 impl ApiServer {
-    /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
         prepare::create(object, resource, self.version, self.now);

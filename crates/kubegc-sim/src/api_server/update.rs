@@ -6,7 +6,6 @@ use kubegc_core::{
     ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
     version::behavior,
 };
-use serde_json::Value;
 
 use super::{
     ApiServer, EventType, Response, Special,
@@ -84,11 +83,6 @@ impl ApiServer {
     /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
     pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
         self.update_part(kind, namespace, name, "", object)
-    }
-
-    /// Replaces an object by its JSON form.
-    pub fn update_json(&mut self, kind: KindId, namespace: &str, name: &str, object: Value) -> Response {
-        self.update_subresource(kind, namespace, name, "", object)
     }
 
     /// Replaces the part of an object that a subresource such as `status` writes; empty for the complete

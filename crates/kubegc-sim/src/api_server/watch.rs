@@ -16,12 +16,10 @@ use crate::{
 pub struct Change<'a> {
     /// The kind of the object, in the version that a garbage collector watches.
     pub kind: KindId,
-    /// The change.
     pub event: &'a Event,
 }
 
 impl ApiServer {
-    /// Reads one object.
     pub fn read(&self, kind: KindId, namespace: &str, name: &str) -> Response {
         self.kind(kind)
             .and_then(|_| self.existing(kind, namespace, name))

@@ -77,7 +77,6 @@ impl SimNode {
         Self { world, clock }
     }
 
-    /// The node's clock.
     pub fn clock(&self) -> &SimClock {
         &self.clock
     }
@@ -119,7 +118,6 @@ impl SimNode {
         self.lock().logs.entries.iter().cloned().collect()
     }
 
-    /// All links to logs of containers.
     pub fn all_log_links(&self) -> Vec<LogLink> {
         self.lock().logs.listed_links()
     }
@@ -142,7 +140,6 @@ impl SimNode {
         self.lock().any_image(reference).map(|row| Arc::clone(&row.facts))
     }
 
-    /// The path of a container's log.
     pub fn log_path(&self, container_id: &str) -> Option<Arc<str>> {
         let world = self.lock();
         world.container(container_id).map(|row| Arc::clone(&row.log_path))

@@ -96,7 +96,6 @@ impl ImageSpec {
         }
     }
 
-    /// Adds a layer.
     #[must_use]
     pub fn layer(mut self, digest: &str, size_bytes: u64) -> Self {
         self.layers.push(Layer {
@@ -114,7 +113,6 @@ impl ImageSpec {
     }
 }
 
-/// A container in the spec of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
     pub name: Arc<str>,
@@ -140,7 +138,6 @@ impl ContainerSpec {
     }
 }
 
-/// The spec of a pod for the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     pub namespace: Arc<str>,
@@ -160,7 +157,6 @@ impl PodSpec {
         }
     }
 
-    /// Adds a container.
     #[must_use]
     pub fn container(mut self, container: ContainerSpec) -> Self {
         self.containers.push(container);
@@ -168,7 +164,6 @@ impl PodSpec {
     }
 }
 
-/// A pod that is running on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {
     pub pod: PodIdentity,

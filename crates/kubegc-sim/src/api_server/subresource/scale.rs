@@ -211,7 +211,6 @@ impl ApiServer {
 }
 
 impl Paths {
-    /// The object as a scale.
     fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
         if self.custom && object.at(&self.wanted).and_then(Value::as_i64).is_none() {
             let path = format!(".{}", self.wanted.join("."));
