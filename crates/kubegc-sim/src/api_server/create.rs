@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{
     ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, admission, crd, hooks, namespace,
     update::{Part, without_equal_references},
-    validate,
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -253,19 +252,7 @@ impl ApiServer {
         if is_allocated_first {
             self.allocate(kind, &mut object, None)?;
         }
-        let mut causes = validate::created(self.version, self.resource(kind), &object);
-        causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
-        if typed {
-            causes.extend(types::validate::created(
-                self.resource(kind),
-                &object,
-                self.version,
-            ));
-        }
-        let resource = self.resource(kind);
-        if causes.is_empty() {
-            causes = validate::created_generic(self.version, resource, &object);
-        }
+        let causes = self.problems(kind, &object, None, Part::Whole);
         self.refuse_invalid(kind, &object.meta.name, causes)?;
         warnings.extend(self.admit_object(request, &object, Part::Whole)?);
         if !object.meta.resource_version.is_empty() {

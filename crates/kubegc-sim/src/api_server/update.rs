@@ -12,12 +12,12 @@ use super::{
     apply::ManagedFields,
     crd,
     create::{drop_ignored_metadata, other_namespace},
-    hooks, namespace, subresource, validate,
+    hooks, namespace, subresource,
 };
 use crate::{
     Body, StoredObject,
     status::{self, Cause, Refusal, RefusedBy},
-    types::{self, facts::Facts, service::ALLOCATED_FIRST},
+    types::{facts::Facts, service::ALLOCATED_FIRST},
 };
 
 /// The part of an object that a write changes.
@@ -245,13 +245,7 @@ impl ApiServer {
         if is_allocated_first {
             self.allocate(kind, &mut new, Some(existing))?;
         }
-        let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
-        causes.extend(self.kind_problems(kind, &new, Some(existing), part));
-        if self.schema(kind).is_some() {
-            let (resource, subresource) = (self.resource(kind), part.subresource());
-            let found = types::validate::updated(resource, &new, existing, subresource, self.version);
-            causes.extend(found);
-        }
+        let causes = self.problems(kind, &new, Some(existing), part);
         self.refuse_invalid(kind, name, causes)?;
         self.check_version(kind, &new, existing)?;
         warnings.extend(self.admit_object(request, &new, part)?);
