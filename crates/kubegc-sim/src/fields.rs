@@ -60,33 +60,21 @@ impl std::str::FromStr for FieldSelector {
 
 /// The terms between commas that no backslash precedes.
 fn terms(text: &str) -> Vec<&str> {
-    let mut terms = Vec::new();
-    let (mut start, mut escaped) = (0, false);
-    for (index, c) in text.char_indices() {
-        match c {
-            _ if escaped => escaped = false,
-            '\\' => escaped = true,
-            ',' => {
-                terms.push(&text[start..index]);
-                start = index + 1;
-            }
-            _ => {}
-        }
-    }
-    terms.push(&text[start..]);
-    terms
+    let mut is_escaped = false;
+    let ends = |c: char| {
+        let is_end = c == ',' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    };
+    text.split(ends).collect()
 }
 
 /// Field, value and whether they are to be equal, at the first operator.
 fn split(term: &str) -> Option<(&str, &str, bool)> {
     let place = term.find(['!', '='])?;
     let (field, rest) = term.split_at(place);
-    for (operator, equal) in [("!=", false), ("==", true), ("=", true)] {
-        if let Some(value) = rest.strip_prefix(operator) {
-            return Some((field, value, equal));
-        }
-    }
-    None
+    let mut operators = [("!=", false), ("==", true), ("=", true)].into_iter();
+    operators.find_map(|(operator, equal)| Some((field, rest.strip_prefix(operator)?, equal)))
 }
 
 fn unescaped(value: &str) -> Result<String, String> {

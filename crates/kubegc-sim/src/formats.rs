@@ -282,16 +282,12 @@ pub(crate) fn port_name(version: KubernetesVersion, value: &str) -> Vec<String> 
 /// `net.ParseIP` of Go before 1.17, which accepts leading zeros.
 pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     value.parse().ok().or_else(|| {
-        let parts: Vec<&str> = value.split('.').collect();
-        let fits = |part: &&str| {
-            !part.is_empty() && part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit())
-        };
-        if parts.len() != 4 || !parts.iter().all(fits) {
-            return None;
-        }
-        let parts: Vec<u8> = parts.iter().filter_map(|part| part.parse().ok()).collect();
-        let parts: [u8; 4] = parts.try_into().ok()?;
-        Some(IpAddr::from(parts))
+        let parts = value.split('.').map(|part| {
+            let fits = part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+            part.parse().ok().filter(|_| fits)
+        });
+        let parts: Vec<u8> = parts.collect::<Option<_>>()?;
+        <[u8; 4]>::try_from(parts).ok().map(IpAddr::from)
     })
 }
 

@@ -31,7 +31,6 @@ pub fn json_syntax_error(text: &[u8]) -> Option<String> {
     scanner.document().err()
 }
 
-/// A scanner of one document.
 struct Scanner<'a> {
     rest: &'a [u8],
     /// The closing brackets of the enclosing containers.
@@ -52,7 +51,7 @@ impl Scanner<'_> {
         let mut is_container_empty = false;
         // Terminates: each step consumes at least one byte, or fails.
         loop {
-            self.skip_space();
+            self.skip(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
             let Some(byte) = self.peek() else {
                 return match expected == AFTER_VALUE && self.open.is_empty() {
                     true => Ok(()),
@@ -150,12 +149,12 @@ impl Scanner<'_> {
             }
         }
         if first != b'0' {
-            self.digits();
+            self.skip(|byte| byte.is_ascii_digit());
         }
         if self.peek() == Some(b'.') {
             self.take();
             self.first_digit("after decimal point in numeric literal")?;
-            self.digits();
+            self.skip(|byte| byte.is_ascii_digit());
         }
         if matches!(self.peek(), Some(b'e' | b'E')) {
             self.take();
@@ -163,7 +162,7 @@ impl Scanner<'_> {
                 self.take();
             }
             self.first_digit("in exponent of numeric literal")?;
-            self.digits();
+            self.skip(|byte| byte.is_ascii_digit());
         }
         Ok(())
     }
@@ -175,14 +174,8 @@ impl Scanner<'_> {
         }
     }
 
-    fn digits(&mut self) {
-        while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.take();
-        }
-    }
-
-    fn skip_space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
+    fn skip(&mut self, is_skipped: impl Fn(u8) -> bool) {
+        while self.peek().is_some_and(&is_skipped) {
             self.take();
         }
     }
@@ -357,6 +350,7 @@ mod tests {
             ("1e'", "invalid character '\\'' in exponent of numeric literal"),
             ("01", "invalid character '1' after top-level value"),
             ("trux", "invalid character 'x' in literal true (expecting 'e')"),
+            ("0", ""),
             ("-1.5e+3", ""),
             ("\"\\u00e4\\n\"", ""),
             (" {\"a\": [true, false, null, {}, [], {\"b\": \"\"}]} ", ""),
@@ -370,19 +364,5 @@ mod tests {
     fn values_are_printed_as_go_prints_them() {
         let value = json!({"b": null, "a": ["x", 1, {"c": true}]});
         assert_eq!(printed(&value), "map[a:[x 1 map[c:true]] b:<nil>]");
-    }
-
-    #[test]
-    fn valid_json_has_no_error() {
-        for text in [
-            "0",
-            "-1.5e+3",
-            "\"\\u00e4\\n\"",
-            "[]",
-            "{}",
-            " {\"a\": [true, false, null, {\"b\": \"\"}]} ",
-        ] {
-            assert_eq!(json_syntax_error(text.as_bytes()), None, "{text}");
-        }
     }
 }

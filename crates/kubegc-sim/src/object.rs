@@ -314,6 +314,28 @@ impl StoredObject {
         self.body_mut().get_mut("spec")?.as_object_mut()
     }
 
+    /// Sets the value at a path of the body, whose last step may be missing; `None` removes it.
+    pub(crate) fn put(&mut self, path: &[impl AsRef<str>], value: Option<&Value>) {
+        if self.at(path) == value {
+            return;
+        }
+        let Some((last, parents)) = path.split_last() else {
+            return;
+        };
+        let mut fields = match parents.first() {
+            Some(first) => self.field_mut(first.as_ref()),
+            None => self.body_mut(),
+        };
+        for parent in parents.iter().skip(1) {
+            match object_in(fields, parent.as_ref()) {
+                Some(below) => fields = below,
+                None => return,
+            }
+        }
+        fields.remove(last.as_ref());
+        fields.extend(value.map(|value| (last.as_ref().to_owned(), value.clone())));
+    }
+
     /// Sets an annotation. Does nothing where the annotations are no object.
     pub(crate) fn annotate(&mut self, key: &str, value: impl Into<Value>) {
         if let Some(annotations) = object_in(self.rest_of_metadata_mut(), "annotations") {

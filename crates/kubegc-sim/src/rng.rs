@@ -23,7 +23,6 @@ impl Rng {
         Self { state: seed }
     }
 
-    /// Draws 64 bits.
     pub const fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix(self.state)

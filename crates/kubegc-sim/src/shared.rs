@@ -170,15 +170,11 @@ impl ObjectStore for SharedApiServer {
     }
 
     async fn list(&self, resource: &ApiResource, namespace: Option<&str>) -> Result<MetaList, StoreError> {
-        self.on(resource, |server, kind| {
-            let items = server.objects(kind, namespace);
-            Ok(MetaList {
-                items: items
-                    .iter()
-                    .map(|object| ObjectMeta::clone(&object.meta))
-                    .collect(),
-                resource_version: ResourceVersion::new(&server.revision().to_string()),
-            })
+        let (items, resource_version) =
+            self.listed(resource, namespace, |object| ObjectMeta::clone(&object.meta))?;
+        Ok(MetaList {
+            items,
+            resource_version,
         })
     }
 
@@ -208,10 +204,7 @@ impl ObjectStore for SharedApiServer {
         format: PatchType,
         body: &[u8],
     ) -> Result<ObjectMeta, StoreError> {
-        self.on(address.resource, |server, kind| {
-            let content_type = format.content_type();
-            meta(server.patch(kind, address.namespace, address.name, content_type, body))
-        })
+        self.patch_subresource(address, "", format, body).await
     }
 
     async fn replace_finalizers(
@@ -241,15 +234,11 @@ impl ObjectStore for SharedApiServer {
         resource: &ApiResource,
         namespace: Option<&str>,
     ) -> Result<ObjectList, StoreError> {
-        self.on(resource, |server, kind| {
-            let objects = server.objects(kind, namespace);
-            Ok(ObjectList {
-                items: objects
-                    .iter()
-                    .map(|object| object.to_document(resource))
-                    .collect(),
-                resource_version: ResourceVersion::new(&server.revision().to_string()),
-            })
+        let (items, resource_version) =
+            self.listed(resource, namespace, |object| object.to_document(resource))?;
+        Ok(ObjectList {
+            items,
+            resource_version,
         })
     }
 
@@ -306,6 +295,20 @@ impl ObjectStore for SharedApiServer {
 }
 
 impl SharedApiServer {
+    /// The `view` of each object of a resource, and the revision of the list.
+    fn listed<T>(
+        &self,
+        resource: &ApiResource,
+        namespace: Option<&str>,
+        view: impl Fn(&StoredObject) -> T,
+    ) -> Result<(Vec<T>, ResourceVersion), StoreError> {
+        self.on(resource, |server, kind| {
+            let items = server.objects(kind, namespace);
+            let items = items.iter().map(|object| view(object)).collect();
+            Ok((items, ResourceVersion::new(&server.revision().to_string())))
+        })
+    }
+
     /// Opens a watch that delivers the `view` of each object.
     fn open_watch<T>(
         &self,

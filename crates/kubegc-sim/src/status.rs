@@ -18,7 +18,6 @@ pub struct Status {
     pub reason: &'static str,
     /// The message; empty on success.
     pub message: String,
-    /// The object of the request.
     pub details: Option<Details>,
     /// The version of an object that was deleted, in releases that return it.
     pub resource_version: Option<ResourceVersion>,
@@ -36,12 +35,7 @@ pub enum RefusedBy {
     /// The admission webhook of this name.
     Webhook(Arc<str>),
     /// A ValidatingAdmissionPolicy.
-    Policy {
-        /// Its name.
-        policy: Arc<str>,
-        /// The name of its binding.
-        binding: Arc<str>,
-    },
+    Policy { policy: Arc<str>, binding: Arc<str> },
     /// The conversion webhook of the CustomResourceDefinition of this name.
     Conversion(Arc<str>),
     /// The authorization of the user of this name.
@@ -83,7 +77,6 @@ pub struct Cause {
     /// Machine-readable reason such as `FieldValueInvalid`.
     #[serde(skip_serializing_if = "is_empty")]
     pub reason: &'static str,
-    /// Path of the field.
     #[serde(skip_serializing_if = "is_empty")]
     pub field: String,
     #[serde(skip_serializing_if = "is_empty")]

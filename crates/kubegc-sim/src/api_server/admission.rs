@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestMatcher, admission::Webhook};
 
-use super::{ApiServer, hooks::Request, kinds::Special};
+use super::{ApiServer, hooks::Request, kinds::Special, update::Part};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
+    types,
 };
 
 /// The API group of webhook configurations and policies. Requests about these are not admitted by others.
@@ -18,7 +19,6 @@ pub(super) const GROUP: &str = "admissionregistration.k8s.io";
 /// A webhook that the API server calls.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct AdmissionWebhook {
-    /// Kind of its configuration.
     pub kind: Arc<str>,
     /// Name of its configuration. Once that is deleted, the webhook is not called.
     pub configuration: Arc<str>,
@@ -73,6 +73,29 @@ impl ApiServer {
             Some((webhook, failure)) => Err(failed(webhook, failure)),
             None => Ok(()),
         }
+    }
+
+    /// Admits an object that is created, or that replaces the old one of the request. Returns warnings.
+    pub(super) fn admit_object(
+        &mut self,
+        request: Request<'_>,
+        object: &StoredObject,
+        part: Part,
+    ) -> Result<Vec<String>, Refusal> {
+        let (kind, old) = (request.kind, request.old);
+        self.admit(request, Some(object))?;
+        let mut warnings = Vec::new();
+        if part == Part::Whole {
+            warnings.extend(self.warnings_of(kind, object, old));
+        }
+        if part.is_reviewed() {
+            warnings.extend(self.call_validating(request, Some(object))?);
+        }
+        self.charge_quotas(kind, part.subresource(), object, old)?;
+        if part == Part::Whole && self.schema(kind).is_some() {
+            types::admission::refuse(self, self.resource(kind), object, old)?;
+        }
+        Ok(warnings)
     }
 
     /// Admits the deletion of an object. Returns warnings.

@@ -20,20 +20,6 @@ impl ApiServer {
     /// # Upstream
     /// `Store.DeleteCollection` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2, with one
     /// worker.
-    pub fn delete_collection(
-        &mut self,
-        kind: KindId,
-        namespace: Option<&str>,
-        filter: &Filter,
-        options: &DeleteOptionsSpec,
-    ) -> Response {
-        self.kind(kind)
-            .and_then(|_| valid(self.version, options))
-            .map(|options| self.delete_collection_with(kind, namespace, filter, &options))
-            .into()
-    }
-
-    /// Deletes a collection with options that are valid already.
     pub fn delete_collection_with(
         &mut self,
         kind: KindId,
@@ -48,7 +34,7 @@ impl ApiServer {
     }
 
     /// Deletes these objects of a kind, such as those of one page of a list, as
-    /// [`delete_collection`](Self::delete_collection) does.
+    /// [`delete_collection_with`](Self::delete_collection_with) does.
     pub fn delete_objects(
         &mut self,
         kind: KindId,

@@ -1,11 +1,11 @@
-//! Commits a write: a revision, a stored state, a watch event.
+//! Commits writes and removals: a revision, a stored state, a watch event.
 
 use std::sync::Arc;
 
 use kubegc_core::{KindId, ResourceVersion, Uid};
 
-use super::{ApiServer, Event, EventType};
-use crate::{StoredObject, rng};
+use super::{ApiServer, Event, EventType, crd, kinds::Special, service};
+use crate::{StoredObject, rng, types::facts::Facts};
 
 impl ApiServer {
     /// Writes or removes an object at a new revision. Returns the object as it is stored, or its last stored
@@ -70,5 +70,43 @@ impl ApiServer {
         bytes[6] = (bytes[6] & 0x0f) | 0x40;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;
         Uid::from_uuid(bytes)
+    }
+
+    /// Removes an object, and the objects that the server itself removes with it.
+    pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
+        let last = self.commit(kind, StoredObject::clone(object), EventType::Deleted);
+        self.forget_webhooks(kind, &object.meta);
+        self.forget_conversions(kind, &object.meta);
+        self.forget_policies(kind, &object.meta);
+        match self.special(kind) {
+            Special::CustomResourceDefinition => crd::withdraw(self, object),
+            Special::Service => service::removed(self, object),
+            Special::Namespace | Special::Pod | Special::None => {}
+        }
+        if self.settings.service_accounts
+            && *object.meta.name == *"default"
+            && &*self.resource(kind).resource == "serviceaccounts"
+        {
+            self.create_default_account(&object.meta.namespace);
+        }
+        last
+    }
+
+    /// The key in etcd, as some error messages print it.
+    pub(super) fn storage_key(&self, kind: KindId, namespace: &str, name: &str) -> String {
+        let resource = self.resource(kind);
+        let plural = &*resource.resource;
+        let mut key = match resource.custom {
+            true => format!("/registry/{}/{plural}", resource.group),
+            false => {
+                let place = Facts::of(resource).value("key", self.version);
+                format!("/registry/{}", place.unwrap_or(plural))
+            }
+        };
+        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
+            key.push('/');
+            key.push_str(part);
+        }
+        key
     }
 }

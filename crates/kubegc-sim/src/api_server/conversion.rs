@@ -11,7 +11,6 @@ use kubegc_core::{ApiResource, KindId, ObjectMeta};
 use super::{ApiServer, admission::follow_service, kinds::Special};
 use crate::status::{self, Refusal, RefusedBy};
 
-/// The conversion webhook of a CustomResourceDefinition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConversionWebhook {
     /// Name of the definition. Once that is deleted, the webhook is not called.

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::{
     ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, admission, crd, hooks, namespace,
     update::{Part, without_equal_references},
-    validate,
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -68,11 +67,11 @@ impl ApiServer {
     pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
         self.kind(kind)?;
         let resource = self.resource(kind);
-        if resource.custom && self.is_decoded_by_schema(kind) {
-            return self.custom_manifest(kind, object);
-        }
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
         let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        if resource.custom && self.is_decoded_by_schema(kind) {
+            return self.custom_manifest(kind, object, &api_version, &sent_kind);
+        }
         let has_version = matches!(&*api_version, "" | "/") || api_version == expected;
         let has_kind = sent_kind.is_empty() || *sent_kind == *resource.kind;
         if has_version && has_kind {
@@ -142,10 +141,15 @@ impl ApiServer {
     }
 
     /// Decodes a custom resource that was sent to its kind's URL.
-    fn custom_manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+    fn custom_manifest(
+        &self,
+        kind: KindId,
+        object: Value,
+        api_version: &str,
+        sent_kind: &str,
+    ) -> Result<StoredObject, Refusal> {
         let resource = self.resource(kind);
-        let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
-        let (api_version, sent_kind, expected) = (text("apiVersion"), text("kind"), resource.api_version());
+        let expected = resource.api_version();
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
         if sent_kind.is_empty() && self.version.has(UNNAMED_KINDS_ARE_UNRECOGNIZED) {
             let shown = object.to_string();
@@ -164,14 +168,11 @@ impl ApiServer {
             )));
         }
         if *api_version != *expected {
-            return Err(other_version(&api_version, &expected));
+            return Err(other_version(api_version, &expected));
         }
         if *sent_kind != *resource.kind {
-            let name = object
-                .pointer("/metadata/name")
-                .and_then(Value::as_str)
-                .unwrap_or_default();
-            return Err(self.refuse_other_kind(kind, name, &sent_kind));
+            let name = object["metadata"]["name"].as_str().unwrap_or_default();
+            return Err(self.refuse_other_kind(kind, name, sent_kind));
         }
         self.decode_custom(kind, object, false).map_err(refuse)
     }
@@ -257,27 +258,9 @@ impl ApiServer {
         if is_allocated_first {
             self.allocate(kind, &mut object, None)?;
         }
-        let mut causes = validate::created(self.version, self.resource(kind), &object);
-        causes.extend(self.kind_problems(kind, &object, None, Part::Whole));
-        if typed {
-            causes.extend(types::validate::created(
-                self.resource(kind),
-                &object,
-                self.version,
-            ));
-        }
-        let resource = self.resource(kind);
-        if causes.is_empty() {
-            causes = validate::created_generic(self.version, resource, &object);
-        }
+        let causes = self.problems(kind, &object, None, Part::Whole);
         self.refuse_invalid(kind, &object.meta.name, causes)?;
-        self.admit(request, Some(&object))?;
-        warnings.extend(self.warnings_of(kind, &object, None));
-        warnings.extend(self.call_validating(request, Some(&object))?);
-        self.charge_quotas(kind, "", &object, None)?;
-        if typed {
-            types::admission::refuse(self, self.resource(kind), &object, None)?;
-        }
+        warnings.extend(self.admit_object(request, &object, Part::Whole)?);
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));

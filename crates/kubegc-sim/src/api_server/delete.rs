@@ -100,7 +100,6 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    /// Deletes an object.
     pub(crate) fn try_delete(
         &mut self,
         kind: KindId,

@@ -66,7 +66,6 @@ impl fmt::Debug for AdmissionHook {
 /// The hooks by the names of webhooks; `None` where stored configurations have no effect.
 pub(super) type Hooks = Option<Arc<BTreeMap<String, AdmissionHook>>>;
 
-/// A request on one object.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
     pub(super) operation: &'static str,
@@ -106,7 +105,6 @@ impl<'a> Request<'a> {
 /// A webhook of a stored configuration.
 struct Configured {
     webhook: Webhook,
-    /// Its `matchConditions`.
     conditions: Vec<String>,
     /// Whether it is called again if a later webhook changed the object.
     is_reinvoked: bool,
@@ -414,7 +412,6 @@ pub(super) fn texts(value: &Value, key: &str) -> Vec<Arc<str>> {
         .collect()
 }
 
-/// The requests that a rule matches.
 pub(super) fn matcher(rule: &Value) -> Option<RequestMatcher> {
     let scope = match rule.get("scope").and_then(Value::as_str) {
         Some("Cluster") => Some(Scope::Cluster),

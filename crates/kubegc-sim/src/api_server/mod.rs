@@ -20,14 +20,11 @@ mod namespace;
 mod patch;
 mod policy;
 mod quota;
-mod read;
-mod removal;
 mod request;
 mod service;
 mod store;
 mod subresource;
 mod typed;
-mod unknown;
 mod update;
 mod validate;
 mod warnings;
@@ -57,7 +54,6 @@ use crate::{
 use kinds::{Kind, Shape, Special};
 use store::Table;
 
-/// Settings of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Settings {
     /// Whether objects can be created only in namespaces that exist and are not terminating. Default: true.

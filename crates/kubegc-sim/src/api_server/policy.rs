@@ -40,7 +40,6 @@ const BINDING: &str = "ValidatingAdmissionPolicyBinding";
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UndecidedRequest {
-    /// Name of the policy.
     pub policy: Arc<str>,
     pub expression: Arc<str>,
     /// The object of the request.
@@ -56,7 +55,6 @@ struct Facts {
     bindings: BTreeMap<Arc<str>, PolicyBinding>,
 }
 
-/// The policies of a server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Policies {
     /// Those of [`ApiServer::with_policies`].
@@ -339,7 +337,6 @@ impl Reviewed<'_> {
         Ok(found)
     }
 
-    /// Evaluates a policy.
     fn decide(&self, policy: &Policy, parameter: &Value) -> Decision {
         let error = |expression: &str, problem: &str| {
             format!("expression '{expression}' resulted in error: {problem}")
@@ -397,12 +394,11 @@ impl Reviewed<'_> {
 
     #[cfg(feature = "cel")]
     fn evaluate(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<bool, Problem> {
-        let engine = self.server.rules();
-        if self.is_partial && !engine.is_of_metadata(expression, &policy.variables) {
-            return Err(Problem::Unknown);
-        }
-        let scene = self.scene(policy, parameter);
-        engine.holds(expression, scene).map_err(Problem::Error)
+        let scene = self
+            .scene(expression, policy, parameter)
+            .ok_or(Problem::Unknown)?;
+        let holds = self.server.rules().holds(expression, scene);
+        holds.map_err(Problem::Error)
     }
 
     #[cfg(not(feature = "cel"))]
@@ -413,7 +409,6 @@ impl Reviewed<'_> {
         })
     }
 
-    /// The message of a validation that fails.
     fn message(&self, validation: &Validation, policy: &Policy, parameter: &Value) -> String {
         let evaluated = self.evaluated_message(&validation.message_expression, policy, parameter);
         evaluated.unwrap_or_else(|| match validation.message.trim() {
@@ -424,12 +419,11 @@ impl Reviewed<'_> {
 
     #[cfg(feature = "cel")]
     fn evaluated_message(&self, expression: &str, policy: &Policy, parameter: &Value) -> Option<String> {
-        let engine = self.server.rules();
-        let is_known = || !self.is_partial || engine.is_of_metadata(expression, &policy.variables);
-        if expression.is_empty() || !is_known() {
+        if expression.is_empty() {
             return None;
         }
-        engine.message(expression, self.scene(policy, parameter))
+        let scene = self.scene(expression, policy, parameter)?;
+        self.server.rules().message(expression, scene)
     }
 
     #[cfg(not(feature = "cel"))]
@@ -437,8 +431,17 @@ impl Reviewed<'_> {
         None
     }
 
+    /// The variables of an expression; `None` if it reads data that the server does not have.
     #[cfg(feature = "cel")]
-    fn scene<'s>(&'s self, policy: &'s Policy, parameter: &'s Value) -> super::crd::cel::policy::Scene<'s> {
+    fn scene<'s>(
+        &'s self,
+        expression: &str,
+        policy: &'s Policy,
+        parameter: &'s Value,
+    ) -> Option<super::crd::cel::policy::Scene<'s>> {
+        if self.is_partial && !self.server.rules().is_of_metadata(expression, &policy.variables) {
+            return None;
+        }
         let namespace = || {
             let name = self.metas().last().map(|meta| Arc::clone(&meta.namespace));
             let namespace = name.and_then(|name| self.server.namespace_object(&name));
@@ -447,22 +450,18 @@ impl Reviewed<'_> {
             kind.and_then(shown).unwrap_or_default()
         };
         let review = || self.server.review_request(self.request, self.object);
-        super::crd::cel::policy::Scene {
+        Some(super::crd::cel::policy::Scene {
             review: self.review.get_or_init(review),
             namespace: self.namespace.get_or_init(namespace),
             parameter,
             variables: &policy.variables,
-        }
+        })
     }
 
     fn refusal(&self, name: &Arc<str>, binding: &PolicyBinding, reason: &str, message: &str) -> Refusal {
         let policy = &binding.policy;
         let why = format!("{POLICY} '{policy}' with binding '{name}' denied request: {message}");
-        let cause = Cause {
-            reason: "",
-            field: String::new(),
-            message: why.clone(),
-        };
+        let cause = Cause::new("", "", why.clone());
         let metas = self.metas();
         let object = metas.first().map_or("", |meta| &*meta.name);
         let resource = self.server.resource(self.request.kind);
@@ -486,7 +485,6 @@ fn text(value: &Value, key: &str) -> Arc<str> {
     value.get(key).and_then(Value::as_str).unwrap_or_default().into()
 }
 
-/// Reads the spec of a policy.
 fn read(spec: &Value) -> Policy {
     let parameter_kind = spec.get("paramKind").filter(|kind| kind.is_object());
     let validations = list(spec, "validations").map(|validation| Validation {
@@ -509,7 +507,6 @@ fn read(spec: &Value) -> Policy {
     }
 }
 
-/// Reads the spec of a binding.
 fn read_binding(spec: &Value) -> PolicyBinding {
     let parameters = spec.get("paramRef").filter(|parameters| parameters.is_object());
     PolicyBinding {

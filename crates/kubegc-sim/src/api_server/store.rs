@@ -1,19 +1,17 @@
 //! Object storage: one table per resource, and the log of its changes.
 
 use std::{
-    borrow::Borrow,
     collections::{BTreeMap, VecDeque, vec_deque::Iter},
-    hash::{Hash, Hasher},
+    hash::BuildHasher,
     ops::Bound,
     sync::Arc,
 };
 
 use foldhash::fast::FixedState;
-use hashbrown::HashSet;
+use hashbrown::{HashTable, hash_table::Entry};
 
 use crate::StoredObject;
 
-/// The type of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EventType {
     Added,
@@ -38,38 +36,23 @@ pub struct Event {
 /// than an ordered map, and a lookup among 100,000 names touches one of them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table {
-    namespaces: BTreeMap<Arc<str>, HashSet<Named, FixedState>>,
+    namespaces: BTreeMap<Arc<str>, HashTable<Arc<StoredObject>>>,
     len: usize,
     pub(crate) log: EventLog,
 }
 
-/// An object, equal to another one of its name.
-#[derive(Clone, Debug)]
-struct Named(Arc<StoredObject>);
-
-impl Borrow<str> for Named {
-    fn borrow(&self) -> &str {
-        &self.0.meta.name
-    }
+fn hash(name: &str) -> u64 {
+    FixedState::default().hash_one(name)
 }
 
-impl Hash for Named {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        (*self.0.meta.name).hash(state);
-    }
+fn hash_of(object: &Arc<StoredObject>) -> u64 {
+    hash(&object.meta.name)
 }
-
-impl PartialEq for Named {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.meta.name == other.0.meta.name
-    }
-}
-
-impl Eq for Named {}
 
 impl Table {
     pub(crate) fn find(&self, namespace: &str, name: &str) -> Option<&Arc<StoredObject>> {
-        Some(&self.namespaces.get(namespace)?.get(name)?.0)
+        let names = self.namespaces.get(namespace)?;
+        names.find(hash(name), |object| *object.meta.name == *name)
     }
 
     /// Stores an object under its own name and returns the object that it replaces.
@@ -81,22 +64,29 @@ impl Table {
                 .entry(Arc::clone(&object.meta.namespace))
                 .or_default(),
         };
-        let replaced = names.replace(Named(object));
-        self.len += usize::from(replaced.is_none());
-        replaced.map(|Named(object)| object)
+        let has_name = |other: &Arc<StoredObject>| other.meta.name == object.meta.name;
+        match names.entry(hash(&object.meta.name), has_name, hash_of) {
+            Entry::Occupied(mut known) => Some(std::mem::replace(known.get_mut(), object)),
+            Entry::Vacant(free) => {
+                free.insert(object);
+                self.len += 1;
+                None
+            }
+        }
     }
 
     pub(crate) fn remove(&mut self, namespace: &str, name: &str) -> Option<Arc<StoredObject>> {
         let names = self.namespaces.get_mut(namespace)?;
-        let removed = names.take(name).map(|Named(object)| object);
-        self.len -= usize::from(removed.is_some());
+        let found = names.find_entry(hash(name), |object| *object.meta.name == *name);
+        let (removed, _) = found.ok()?.remove();
+        self.len -= 1;
         if names.is_empty() {
             self.namespaces.remove(namespace);
         } else if names.len() < names.capacity() / 8 {
             // A deleted namespace leaves no large table behind.
-            names.shrink_to(names.len() * 2);
+            names.shrink_to(names.len() * 2, hash_of);
         }
-        removed
+        Some(removed)
     }
 
     /// The objects of one namespace or of all, ordered by namespace and name.
@@ -105,7 +95,7 @@ impl Table {
         let mut listed = Vec::new();
         for (_, names) in self.namespaces.range::<str, _>((bound, bound)) {
             // With the names next to the pointers, a comparison follows no pointer to an object.
-            let named = names.iter().map(|Named(object)| (&*object.meta.name, object));
+            let named = names.iter().map(|object| (&*object.meta.name, object));
             let mut named: Vec<(&str, &Arc<StoredObject>)> = named.collect();
             named.sort_unstable_by_key(|(name, _)| *name);
             listed.extend(named.into_iter().map(|(_, object)| Arc::clone(object)));

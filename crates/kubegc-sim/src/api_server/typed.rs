@@ -1,4 +1,5 @@
-//! Preparation, admission and allocation for objects of built-in types.
+//! Preparation, admission and allocation for objects of built-in types, and the fields that a kind does not
+//! have.
 
 use std::sync::Arc;
 
@@ -9,7 +10,11 @@ use super::{ApiServer, EventType, update::Part};
 use crate::{
     StoredObject,
     status::{self, Refusal},
-    types::{self, admission, certificates, pod, prepare, service, validate},
+    types::{
+        self, admission, certificates,
+        node::{Node, Sent, undeclared},
+        pod, prepare, service, validate,
+    },
 };
 
 /// The conversion from the unstructured form makes empty bytes of empty texts, not nil.
@@ -22,7 +27,6 @@ const NIL_BYTES_ARE_EMPTY: [Behavior; 5] = [
 ];
 
 impl ApiServer {
-    /// Prepares an object that is created for validation.
     pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
         let resource = self.resource(kind);
         prepare::create(object, resource, self.version, self.now);
@@ -132,5 +136,33 @@ impl ApiServer {
         let allocated = service::allocate(&taken, object, old, self.version, is_dry_run, refused);
         self.refuse_invalid(kind, &object.meta.name, allocated.err().unwrap_or_default())?;
         self.refuse_invalid(kind, &object.meta.name, validate::allocated(object, self.version))
+    }
+
+    /// Whether the values of a sent object have the types of its kind.
+    pub fn can_decode(&self, kind: KindId, sent: &Value) -> bool {
+        !self.is_decoded(kind) || self.decoded(kind, sent.clone()).is_ok()
+    }
+
+    /// The paths of the fields that a kind does not have, such as `spec.replica`, in an object, or in a merge
+    /// patch, whose nulls and directives are not fields. Nothing is known of kinds without a type or schema.
+    pub fn unknown_fields(&self, kind: KindId, sent: &Value, is_patch: bool) -> Vec<String> {
+        if !self.is_decoded(kind) {
+            return Vec::new();
+        }
+        let node = match self.resource(kind) {
+            resource if resource.custom => Node::Custom(self.pruning_schema(kind)),
+            resource => Node::of(resource),
+        };
+        let form = match is_patch {
+            true => Sent::Patch(self.version),
+            false => Sent::Object(self.version),
+        };
+        let mut found = Vec::new();
+        undeclared(sent, node, form, "", &mut found);
+        for path in &mut found {
+            path.remove(0);
+        }
+        found.sort_unstable();
+        found
     }
 }

@@ -6,19 +6,18 @@ use kubegc_core::{
     ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
     version::behavior,
 };
-use serde_json::Value;
 
 use super::{
     ApiServer, EventType, Response, Special,
     apply::ManagedFields,
     crd,
     create::{drop_ignored_metadata, other_namespace},
-    hooks, namespace, subresource, validate,
+    hooks, namespace, subresource,
 };
 use crate::{
     Body, StoredObject,
     status::{self, Cause, Refusal, RefusedBy},
-    types::{self, facts::Facts, service::ALLOCATED_FIRST},
+    types::{facts::Facts, service::ALLOCATED_FIRST},
 };
 
 /// The part of an object that a write changes.
@@ -64,6 +63,11 @@ impl Part {
         }
     }
 
+    /// Whether webhooks and policies review the object. A binding and a scale are reviewed in their own form.
+    pub(super) const fn is_reviewed(self) -> bool {
+        !matches!(self, Self::Binding | Self::Scale)
+    }
+
     pub(super) const fn can_increment_generation(self) -> bool {
         !matches!(
             self,
@@ -79,11 +83,6 @@ impl ApiServer {
     /// `Store.Update` in `apiserver/pkg/registry/generic/registry/store.go`, 1.20.2.
     pub fn update(&mut self, kind: KindId, namespace: &str, name: &str, object: StoredObject) -> Response {
         self.update_part(kind, namespace, name, "", object)
-    }
-
-    /// Replaces an object by its JSON form.
-    pub fn update_json(&mut self, kind: KindId, namespace: &str, name: &str, object: Value) -> Response {
-        self.update_subresource(kind, namespace, name, "", object)
     }
 
     /// Replaces the part of an object that a subresource such as `status` writes; empty for the complete
@@ -231,11 +230,9 @@ impl ApiServer {
             }
             _ => None,
         };
-        // A binding and a scale are reviewed in their own form.
-        let is_reviewed = !matches!(part, Part::Binding | Part::Scale);
         let request = hooks::Request::new(part.operation(), kind, part.subresource(), Some(existing));
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
-        if is_reviewed {
+        if part.is_reviewed() {
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
         }
         self.prepare(kind, existing, &mut new, part);
@@ -248,28 +245,12 @@ impl ApiServer {
         if is_allocated_first {
             self.allocate(kind, &mut new, Some(existing))?;
         }
-        let mut causes = validate::updated(self.version, self.resource(kind), &new, existing);
-        causes.extend(self.kind_problems(kind, &new, Some(existing), part));
-        if self.schema(kind).is_some() {
-            let (resource, subresource) = (self.resource(kind), part.subresource());
-            let found = types::validate::updated(resource, &new, existing, subresource, self.version);
-            causes.extend(found);
-        }
+        let causes = self.problems(kind, &new, Some(existing), part);
         self.refuse_invalid(kind, name, causes)?;
         self.check_version(kind, &new, existing)?;
-        self.admit(request, Some(&new))?;
-        if part == Part::Whole {
-            warnings.extend(self.warnings_of(kind, &new, Some(existing)));
-        }
-        if is_reviewed {
-            warnings.extend(self.call_validating(request, Some(&new))?);
-        }
-        self.charge_quotas(kind, part.subresource(), &new, Some(existing))?;
-        if self.schema(kind).is_some() && part == Part::Whole {
-            types::admission::refuse(self, self.resource(kind), &new, Some(existing))?;
-            if !is_allocated_first {
-                self.allocate(kind, &mut new, Some(existing))?;
-            }
+        warnings.extend(self.admit_object(request, &new, part)?);
+        if self.schema(kind).is_some() && part == Part::Whole && !is_allocated_first {
+            self.allocate(kind, &mut new, Some(existing))?;
         }
         if new.meta.finalizers.is_empty()
             && old.is_deleting()
@@ -337,12 +318,12 @@ impl ApiServer {
                 let mut meta = existing.meta.clone();
                 meta.resource_version = new.meta.resource_version.clone();
                 *new = StoredObject::new(meta, existing.body.clone());
-                put_field(new, "status", status);
+                new.put(&["status"], status.as_ref());
             }
             (Part::Status, special) => {
                 let (status, metadata) = (new.at(&["status"]).cloned(), new.at(&["metadata"]).cloned());
                 new.body = existing.body.clone();
-                put_field(new, "status", status);
+                new.put(&["status"], status.as_ref());
                 let resource = self.resource(kind);
                 if Facts::of(resource).has("keepsmeta", self.version) {
                     new.meta.labels.clone_from(&old.labels);
@@ -350,7 +331,7 @@ impl ApiServer {
                     new.meta.owner_references.clone_from(&old.owner_references);
                 } else if special != Special::CustomResourceDefinition {
                     // Other metadata is also updated.
-                    put_field(new, "metadata", metadata);
+                    new.put(&["metadata"], metadata.as_ref());
                     if &*resource.kind == "Deployment" {
                         new.meta.labels.clone_from(&old.labels);
                     }
@@ -492,18 +473,6 @@ fn spec_differs(new: &Option<Body>, old: &Option<Body>, known: &super::Kind) -> 
     !new.eq(old)
 }
 
-fn put_field(object: &mut StoredObject, key: &str, value: Option<Value>) {
-    match value {
-        Some(value) => {
-            object.body_mut().insert(key.to_owned(), value);
-        }
-        None if object.body.is_some() => {
-            object.body_mut().remove(key);
-        }
-        None => {}
-    }
-}
-
 /// Copies one field from the stored object, unless it is equal.
 fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     if let (Some(a), Some(b)) = (&new.body, &existing.body)
@@ -511,7 +480,5 @@ fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
     {
         return;
     }
-    if new.at(&[key]) != existing.at(&[key]) {
-        put_field(new, key, existing.at(&[key]).cloned());
-    }
+    new.put(&[key], existing.at(&[key]));
 }

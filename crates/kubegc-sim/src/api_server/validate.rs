@@ -7,17 +7,21 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
     version::behavior::VALUES_ARE_JSON,
 };
 
 use serde_json::{Value, json};
 
+use super::{ApiServer, update::Part};
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},
-    types::{facts::Facts, validate::go_syntax},
+    types::{
+        facts::Facts,
+        validate::{self, go_syntax},
+    },
 };
 
 /// Messages about empty fields of owner references do not repeat the name of the field.
@@ -26,12 +30,36 @@ const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #13
 /// The message about two controllers has their kinds.
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
 
+impl ApiServer {
+    /// The problems of an object that is to be created, or that is to replace `old`.
+    pub(super) fn problems(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        old: Option<&StoredObject>,
+        part: Part,
+    ) -> Vec<Cause> {
+        let (version, resource) = (self.version, self.resource(kind));
+        let mut causes = match old {
+            None => created(version, resource, object),
+            Some(old) => updated(version, resource, object, old),
+        };
+        causes.extend(self.kind_problems(kind, object, old, part));
+        if self.schema(kind).is_some() {
+            causes.extend(match old {
+                None => validate::created(resource, object, version),
+                Some(old) => validate::updated(resource, object, old, part.subresource(), version),
+            });
+        }
+        if old.is_none() && causes.is_empty() {
+            causes = created_generic(version, resource, object);
+        }
+        causes
+    }
+}
+
 /// The problems that a kind's own validation finds in the metadata of an object that is to be created.
-pub(super) fn created(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    object: &StoredObject,
-) -> Vec<Cause> {
+fn created(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject) -> Vec<Cause> {
     let facts = Facts::of(resource);
     let times = facts.value("created", version);
     let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
@@ -76,11 +104,7 @@ fn is_legacy_event(resource: &ApiResource) -> bool {
 ///
 /// # Upstream
 /// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
-pub(super) fn created_generic(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    object: &StoredObject,
-) -> Vec<Cause> {
+fn created_generic(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject) -> Vec<Cause> {
     let mut check = Check::of(version, resource);
     check.name("path", object);
     check.whole(object);
@@ -91,7 +115,7 @@ pub(super) fn created_generic(
 ///
 /// # Upstream
 /// `BeforeUpdate` in `apiserver/pkg/registry/rest/update.go` and the kinds' `ValidateUpdate`, 1.20.2.
-pub(super) fn updated(
+fn updated(
     version: KubernetesVersion,
     resource: &ApiResource,
     new: &StoredObject,

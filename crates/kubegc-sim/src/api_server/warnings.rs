@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta,
+    Behavior, KindId, KubernetesVersion,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
@@ -28,12 +28,13 @@ impl ApiServer {
         new: &StoredObject,
         old: Option<&StoredObject>,
     ) -> Vec<String> {
-        let before = old.map(|old| &*old.meta);
-        let mut warnings = of_metadata(self.version, self.resource(kind), &new.meta, before);
-        if self.settings.types && self.special(kind) == Special::CustomResourceDefinition {
-            warnings.extend(of_definition(self.version, new, old));
+        if self.resource(kind).custom {
+            of_metadata(self.version, new, old)
+        } else if self.settings.types && self.special(kind) == Special::CustomResourceDefinition {
+            of_definition(self.version, new, old)
+        } else {
+            Vec::new()
         }
-        warnings
     }
 }
 
@@ -43,17 +44,12 @@ impl ApiServer {
 /// # Upstream
 /// `validateKubeFinalizerName` in
 /// [`validator.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/validator.go).
-fn of_metadata(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    meta: &ObjectMeta,
-    old: Option<&ObjectMeta>,
-) -> Vec<String> {
-    if !resource.custom || meta.finalizers.is_empty() || !version.has(FINALIZERS_ARE_WARNED_OF) {
+fn of_metadata(version: KubernetesVersion, new: &StoredObject, old: Option<&StoredObject>) -> Vec<String> {
+    if !version.has(FINALIZERS_ARE_WARNED_OF) {
         return Vec::new();
     }
-    let is_new = |name: &&str| old.is_none_or(|old| !old.has_finalizer(name));
-    let names = meta.finalizers.iter().map(|finalizer| &**finalizer);
+    let is_new = |name: &&str| old.is_none_or(|old| !old.meta.has_finalizer(name));
+    let names = new.meta.finalizers.iter().map(|finalizer| &**finalizer);
     let mut names: Vec<&str> = names.filter(is_new).collect();
     names.retain(|name| !name.contains('/') && !STANDARD.contains(name));
     names.sort_unstable();

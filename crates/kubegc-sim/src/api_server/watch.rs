@@ -1,11 +1,14 @@
-//! Watch events: the changes of one resource in order, or all changes in the order of their revisions.
+//! GET, LIST, and the events of watches: the changes of one resource in order, or all changes in the order of their revisions.
 
 use std::sync::Arc;
 
 use kubegc_core::KindId;
 
 use super::{ApiServer, Event, Response};
-use crate::status;
+use crate::{
+    Filter,
+    status::{self, Refusal},
+};
 
 /// One change of any resource.
 #[non_exhaustive]
@@ -13,11 +16,40 @@ use crate::status;
 pub struct Change<'a> {
     /// The kind of the object, in the version that a garbage collector watches.
     pub kind: KindId,
-    /// The change.
     pub event: &'a Event,
 }
 
 impl ApiServer {
+    pub fn read(&self, kind: KindId, namespace: &str, name: &str) -> Response {
+        self.kind(kind)
+            .and_then(|_| self.existing(kind, namespace, name))
+            .map(Response::ok)
+            .into()
+    }
+
+    /// Lists the objects of a resource, or those of one namespace, that a filter or label selector matches.
+    ///
+    /// # Errors
+    /// In the response: 400 if objects of the kind cannot be selected by one of the fields.
+    pub fn list(&self, kind: KindId, namespace: Option<&str>, filter: impl Into<Filter>) -> Response {
+        self.try_list(kind, namespace, &filter.into()).into()
+    }
+
+    pub(super) fn try_list(
+        &self,
+        kind: KindId,
+        namespace: Option<&str>,
+        filter: &Filter,
+    ) -> Result<Response, Refusal> {
+        self.supports(kind, filter)?;
+        let mut items = self.objects(kind, namespace.filter(|_| self.resource(kind).is_namespaced()));
+        if !items.is_empty() {
+            self.check_conversion(kind)?;
+        }
+        items.retain(|object| self.matches(kind, filter, object));
+        Ok(Response::list(items, self.revision))
+    }
+
     /// The changes of a resource after a revision, oldest first. The versions of a resource share its
     /// changes.
     ///

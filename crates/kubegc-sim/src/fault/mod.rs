@@ -48,7 +48,6 @@ pub type Rule = Turn<RequestMatcher, Fault>;
 /// The faults of calls and of watches. The default: none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FaultPlan {
-    /// The faults of calls.
     pub calls: Plan<RequestMatcher, Fault>,
     /// Number of changes of a thousand that are delivered twice.
     pub duplicates_per_mille: u16,
@@ -225,7 +224,6 @@ with_faults! {
     ) -> ObjectMeta = at("update", address);
 }
 
-/// A request for a resource.
 fn on<'a>(verb: &'a str, resource: &'a ApiResource) -> RequestAttributes<'a> {
     RequestAttributes {
         verb,
@@ -235,7 +233,6 @@ fn on<'a>(verb: &'a str, resource: &'a ApiResource) -> RequestAttributes<'a> {
     }
 }
 
-/// A request for an object.
 fn at<'a>(verb: &'a str, address: Address<'a>) -> RequestAttributes<'a> {
     RequestAttributes {
         namespace: address.namespace,

@@ -5,7 +5,6 @@ use crate::rng::Rng;
 /// A rule of a [`Script`]: it skips some matching calls and then injects a fault into some.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Turn<M, F> {
-    /// The matching calls.
     pub matching: M,
     /// Number of matching calls without a fault before the first one.
     pub skip: u32,

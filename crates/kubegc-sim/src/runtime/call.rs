@@ -39,13 +39,17 @@ impl Operation {
     /// Whether it stops or removes something.
     pub const fn changes(self) -> bool {
         use Operation::*;
-        match self {
-            StopContainer | RemoveContainer | StopSandbox | RemoveSandbox | RemoveImage => true,
-            operation => matches!(
-                operation,
-                RemovePodEntry | RemoveContainerLink | RemoveContainerLogs
-            ),
-        }
+        matches!(
+            self,
+            StopContainer
+                | RemoveContainer
+                | StopSandbox
+                | RemoveSandbox
+                | RemoveImage
+                | RemovePodEntry
+                | RemoveContainerLink
+                | RemoveContainerLogs
+        )
     }
 }
 

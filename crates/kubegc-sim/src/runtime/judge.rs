@@ -14,7 +14,6 @@ use super::{
     world::{ContainerRow, World},
 };
 
-/// The harm of a call.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Harm {

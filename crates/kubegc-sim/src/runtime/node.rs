@@ -77,7 +77,6 @@ impl SimNode {
         Self { world, clock }
     }
 
-    /// The node's clock.
     pub fn clock(&self) -> &SimClock {
         &self.clock
     }
@@ -119,7 +118,6 @@ impl SimNode {
         self.lock().logs.entries.iter().cloned().collect()
     }
 
-    /// All links to logs of containers.
     pub fn all_log_links(&self) -> Vec<LogLink> {
         self.lock().logs.listed_links()
     }
@@ -142,7 +140,6 @@ impl SimNode {
         self.lock().any_image(reference).map(|row| Arc::clone(&row.facts))
     }
 
-    /// The path of a container's log.
     pub fn log_path(&self, container_id: &str) -> Option<Arc<str>> {
         let world = self.lock();
         world.container(container_id).map(|row| Arc::clone(&row.log_path))
@@ -270,16 +267,12 @@ impl SimNode {
     /// There is no such container, or it is not running.
     pub fn exit_container(&self, id: &str) -> Result<(), NodeError> {
         let mut world = self.lock();
-        let state = match world.known_container(id)?.facts.state {
-            ContainerState::Created => "created",
-            ContainerState::Exited => "exited",
-            ContainerState::Running | ContainerState::Unknown => {
-                world.stop_container(id);
-                return Ok(());
-            }
-        };
-        let (noun, id) = ("container", id.into());
-        Err(NodeError::State { noun, id, state })
+        let facts = &world.known_container(id)?.facts;
+        if let ContainerState::Created | ContainerState::Exited = facts.state {
+            return Err(NodeError::container(facts));
+        }
+        world.stop_container(id);
+        Ok(())
     }
 
     /// Ends a container, if it is running, and creates and starts its next attempt in the same sandbox;

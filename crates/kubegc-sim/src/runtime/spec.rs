@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{Uid, node_facts::PodIdentity};
+use kubegc_core::{
+    Uid,
+    node_facts::{Container, ContainerState, PodIdentity},
+};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NodeSettings {
@@ -46,6 +49,20 @@ impl NodeError {
     pub(super) fn not_found(noun: &'static str, id: &str) -> Self {
         Self::NotFound { noun, id: id.into() }
     }
+
+    /// The state of a container does not allow the change.
+    pub(super) fn container(facts: &Container) -> Self {
+        Self::State {
+            noun: "container",
+            id: Arc::clone(&facts.id),
+            state: match facts.state {
+                ContainerState::Created => "created",
+                ContainerState::Running => "running",
+                ContainerState::Exited => "exited",
+                ContainerState::Unknown => "unknown",
+            },
+        }
+    }
 }
 
 /// One layer of an image. Images with the same digest share it.
@@ -79,7 +96,6 @@ impl ImageSpec {
         }
     }
 
-    /// Adds a layer.
     #[must_use]
     pub fn layer(mut self, digest: &str, size_bytes: u64) -> Self {
         self.layers.push(Layer {
@@ -97,7 +113,6 @@ impl ImageSpec {
     }
 }
 
-/// A container in the spec of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ContainerSpec {
     pub name: Arc<str>,
@@ -123,7 +138,6 @@ impl ContainerSpec {
     }
 }
 
-/// The spec of a pod for the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct PodSpec {
     pub namespace: Arc<str>,
@@ -143,7 +157,6 @@ impl PodSpec {
         }
     }
 
-    /// Adds a container.
     #[must_use]
     pub fn container(mut self, container: ContainerSpec) -> Self {
         self.containers.push(container);
@@ -151,7 +164,6 @@ impl PodSpec {
     }
 }
 
-/// A pod that is running on a node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RunningPod {
     pub pod: PodIdentity,

@@ -418,16 +418,9 @@ impl World {
     /// Starts a created container, and creates its log and the link to it.
     pub(super) fn start_container(&mut self, id: &str) -> Result<(), NodeError> {
         let row = self.known_container(id)?;
-        let state = match row.facts.state {
-            ContainerState::Created => None,
-            ContainerState::Running => Some("running"),
-            ContainerState::Exited => Some("exited"),
-            ContainerState::Unknown => Some("unknown"),
-        };
         let container_id = Arc::clone(&row.facts.id);
-        if let Some(state) = state {
-            let (noun, id) = ("container", container_id);
-            return Err(NodeError::State { noun, id, state });
+        if row.facts.state != ContainerState::Created {
+            return Err(NodeError::container(&row.facts));
         }
         let (path, bytes) = (Arc::clone(&row.log_path), row.spec.log_bytes);
         let name = row.facts.name.clone().unwrap_or_default();

@@ -137,7 +137,7 @@ fn request(server: &mut ApiServer, verb: &str, arguments: &str) -> String {
                 "update" => {
                     let stored = server.object(kind, "ns", "a").unwrap();
                     object["metadata"]["resourceVersion"] = stored.meta.resource_version.as_str().into();
-                    server.update_json(kind, "ns", "a", object)
+                    server.update_subresource(kind, "ns", "a", "", object)
                 }
                 "patch" => {
                     let patch = json!({ "spec": argument }).to_string();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubegc_core::{KindId, deletion::DeleteOptionsSpec};
+use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec};
 use kubegc_sim::{CrdCleaner, CrdRegistration, CrdStep, Filter, Manifest, RegistrationStep};
 use serde_json::{Value, json};
 
@@ -154,8 +154,10 @@ fn deletecollection_deletes_definitions_and_keeps_their_custom_resources() {
     assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
     let crds = world.kind(CRD);
     let everything = Filter::default();
-    let options = DeleteOptionsSpec::default();
-    let response = world.server.delete_collection(crds, None, &everything, &options);
+    let options = DeleteOptions::default();
+    let response = world
+        .server
+        .delete_collection_with(crds, None, &everything, &options);
     assert_eq!(response.code, 200);
     assert!(world.get(CRD, NAME).is_null());
     assert_eq!(world.server.read(kind, "ns", "a").code, 404);

@@ -1,6 +1,6 @@
 //! Field selectors: the fields of each kind, their values, and selection by lists and deletions.
 
-use kubegc_core::deletion::DeleteOptionsSpec;
+use kubegc_core::{DeleteOptions, deletion::DeleteOptionsSpec};
 use kubegc_sim::{FieldSelector, Filter, Manifest};
 use serde_json::{Value, json};
 
@@ -117,7 +117,7 @@ fn a_field_that_a_kind_does_not_have_is_refused() {
             world.server.list(kind, None, filter.clone()),
             world
                 .server
-                .delete_collection(kind, None, &filter, &DeleteOptionsSpec::default()),
+                .delete_collection_with(kind, None, &filter, &DeleteOptions::default()),
             *world.server.check_filter(kind, &filter).unwrap_err(),
         ];
         for response in responses {

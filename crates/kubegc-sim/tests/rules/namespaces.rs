@@ -1,6 +1,6 @@
 //! Finalizers of namespaces, and differences between releases (S-33 to S-36).
 
-use kubegc_core::{KindId, deletion::DeleteOptionsSpec};
+use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec};
 use kubegc_sim::{Filter, Response};
 use serde_json::json;
 
@@ -63,10 +63,10 @@ fn s_33_the_grace_of_one_pod_leaks_to_the_next_until_options_are_copied() {
             );
         }
         let kind = world.kind("Pod");
-        let options = DeleteOptionsSpec::default();
+        let options = DeleteOptions::default();
         world
             .server
-            .delete_collection(kind, Some("ns"), &Filter::default(), &options);
+            .delete_collection_with(kind, Some("ns"), &Filter::default(), &options);
         assert_eq!(
             world.get("Pod", "b")["metadata"]["deletionGracePeriodSeconds"],
             expected,

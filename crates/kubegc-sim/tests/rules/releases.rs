@@ -65,7 +65,7 @@ pub(crate) fn perform(server: &mut ApiServer, request: &str) -> String {
     }
     let response = match verb {
         "create" => server.create_json(id, namespace, object),
-        "update" => server.update_json(id, namespace, &name, object),
+        "update" => server.update_subresource(id, namespace, &name, "", object),
         "apply" => {
             let options = ApplyOptions {
                 field_manager: "m".to_owned(),

@@ -119,7 +119,8 @@ impl World {
 
     pub(crate) fn update(&mut self, kind: &str, name: &str, object: Value) -> Response {
         let id = self.kind(kind);
-        self.server.update_json(id, self.namespace(kind), name, object)
+        let namespace = self.namespace(kind);
+        self.server.update_subresource(id, namespace, name, "", object)
     }
 
     /// Applies a configuration as a manager; `apiVersion` and `kind` are filled in where they are missing.

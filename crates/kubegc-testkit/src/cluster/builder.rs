@@ -325,7 +325,7 @@ impl Builder {
             add(&mut server, node.clone())?;
             // Its taint has been removed by now.
             if let Some(kind) = server.catalog().mapping("v1", "Node") {
-                accepted(server.update_json(kind, "", &name, node), &name)?;
+                accepted(server.update_subresource(kind, "", &name, "", node), &name)?;
             }
         }
         let workloads = self.workloads.clone().map(Arc::new);

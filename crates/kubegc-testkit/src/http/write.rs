@@ -68,9 +68,9 @@ impl ObjectRequest<'_> {
                 options::write_options(self.query, "UpdateOptions", server.version())?;
                 let body = self.body()?;
                 warnings = self.misplaced_fields(server, &body)?;
-                self.store(server, |server| match &*call.subresource {
-                    "" => server.update_json(kind, &call.namespace, &call.name, body),
-                    part => server.update_subresource(kind, &call.namespace, &call.name, part, body),
+                let part = &*call.subresource;
+                self.store(server, |server| {
+                    server.update_subresource(kind, &call.namespace, &call.name, part, body)
                 })
             }
             Verb::Patch => {

@@ -10,7 +10,7 @@ use super::{ApiServer, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
-    types::{defaults::object_in, facts::Facts},
+    types::facts::Facts,
 };
 
 /// Ephemeral containers are written as a part of the pod.
@@ -70,51 +70,39 @@ impl ApiServer {
             return Vec::new();
         };
         let resource = self.resource(kind);
-        let plural = &*resource.resource;
-        let mut found = Vec::new();
-        if resource.custom {
-            let definition = self
-                .definition(kind)
-                .filter(|definition| definition.body.is_some());
-            if definition.is_none() || known.status_subresource {
-                found.push(Subresource::own("status"));
-            }
-            if definition.is_some_and(|definition| crd::scale(definition, &resource.version).is_some()) {
-                found.push(SCALE);
-            }
+        let (has_status, has_scale) = if resource.custom {
+            let definition = self.definition(kind);
+            let has_body = definition.is_some_and(|definition| definition.body.is_some());
+            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
+            (!has_body || known.status_subresource, has_body && scale.is_some())
         } else {
-            let facts = Facts::of(resource);
-            for (name, subresource) in [("status", Subresource::own("status")), ("scale", SCALE)] {
-                found.extend(facts.has(name, self.version).then_some(subresource));
-            }
-        }
-        match known.special {
-            Special::Pod => {
-                found.push(Subresource::created("binding", "v1", "Binding"));
-                let policy = if self.version.has(EVICTIONS_ARE_STABLE) {
-                    "policy/v1"
-                } else {
-                    "policy/v1beta1"
-                };
-                found.push(Subresource::created("eviction", policy, "Eviction"));
-                if self.version.has(EPHEMERAL_CONTAINERS) {
-                    found.push(Subresource::own("ephemeralcontainers"));
-                }
-                if self.version.has(RESIZE) {
-                    found.push(Subresource::own("resize"));
-                }
-            }
-            Special::Namespace => found.push(Subresource {
-                verbs: &["update"],
-                ..Subresource::own("finalize")
-            }),
-            Special::None | Special::CustomResourceDefinition | Special::Service => {}
-        }
-        if plural == "certificatesigningrequests" && !resource.custom {
-            found.push(Subresource::own("approval"));
-        }
-        found.sort_unstable_by_key(|subresource| subresource.name);
-        found
+            let has = |name| Facts::of(resource).has(name, self.version);
+            (has("status"), has("scale"))
+        };
+        let is_pod = known.special == Special::Pod;
+        let is_signing = !resource.custom && &*resource.resource == "certificatesigningrequests";
+        let policy = match self.version.has(EVICTIONS_ARE_STABLE) {
+            true => "policy/v1",
+            false => "policy/v1beta1",
+        };
+        let finalize = Subresource {
+            verbs: &["update"],
+            ..Subresource::own("finalize")
+        };
+        let is_extended = is_pod && self.version.has(EPHEMERAL_CONTAINERS);
+        let is_resized = is_pod && self.version.has(RESIZE);
+        let all = [
+            (Subresource::own("approval"), is_signing),
+            (Subresource::created("binding", "v1", "Binding"), is_pod),
+            (Subresource::own("ephemeralcontainers"), is_extended),
+            (Subresource::created("eviction", policy, "Eviction"), is_pod),
+            (finalize, known.special == Special::Namespace),
+            (Subresource::own("resize"), is_resized),
+            (SCALE, has_scale),
+            (Subresource::own("status"), has_status),
+        ];
+        let supported = all.into_iter().filter(|(_, is_supported)| *is_supported);
+        supported.map(|(subresource, _)| subresource).collect()
     }
 
     /// Whether a kind has a subresource that this server supports.
@@ -141,7 +129,7 @@ impl ApiServer {
             .into()
     }
 
-    /// Replaces a subresource (PUT). `apiVersion` and `kind` may be missing; otherwise they must match.
+    /// Replaces a subresource by its JSON form (PUT), or the object if `subresource` is empty. `apiVersion` and `kind` may be missing; otherwise they must match.
     ///
     /// # Errors
     /// In the response: 404 for a subresource that the kind does not have, and the errors of any other write.
@@ -248,10 +236,10 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
     new.meta.uid.clone_from(&sent.meta.uid);
     new.meta.resource_version.clone_from(&sent.meta.resource_version);
     match part {
-        Part::Approval => put(new, &["status", "conditions"], sent.at(&["status", "conditions"])),
+        Part::Approval => new.put(&["status", "conditions"], sent.at(&["status", "conditions"])),
         Part::EphemeralContainers => {
             let path = ["spec", "ephemeralContainers"];
-            put(new, &path, sent.at(&path));
+            new.put(&path, sent.at(&path));
         }
         Part::Resize => {
             for list in ["containers", "initContainers"] {
@@ -269,28 +257,9 @@ pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, 
                         stored.extend(container.get(key).map(|value| (key.to_owned(), value.clone())));
                     }
                 }
-                put(new, &["spec", list], Some(&containers.into()));
+                new.put(&["spec", list], Some(&containers.into()));
             }
         }
         _ => {}
     }
-}
-
-/// Sets the value at a path of the body, whose last step may be missing; `None` removes it.
-fn put(object: &mut StoredObject, path: &[impl AsRef<str>], value: Option<&Value>) {
-    if object.at(path) == value {
-        return;
-    }
-    let Some((last, [first, parents @ ..])) = path.split_last() else {
-        return;
-    };
-    let mut fields = object.field_mut(first.as_ref());
-    for parent in parents {
-        match object_in(fields, parent.as_ref()) {
-            Some(below) => fields = below,
-            None => return,
-        }
-    }
-    fields.remove(last.as_ref());
-    fields.extend(value.map(|value| (last.as_ref().to_owned(), value.clone())));
 }

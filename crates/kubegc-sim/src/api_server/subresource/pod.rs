@@ -6,7 +6,7 @@ use kubegc_core::{Behavior, KindId, deletion::DeleteOptionsSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ApiServer, put};
+use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{
@@ -172,7 +172,7 @@ impl ApiServer {
             (&["status", "disruptionsAllowed"][..], Value::from(allowed - 1)),
             (&["status", "disruptedPods", pod], time.as_str().into()),
         ] {
-            put(&mut changed, path, Some(&value));
+            changed.put(path, Some(&value));
         }
         if self.version.has(BUDGETS_SHOW_WHETHER_THEY_ALLOW) {
             allow(&mut changed, allowed - 1, &time);
@@ -234,14 +234,14 @@ impl ApiServer {
         }
         self.review_part(kind, "CREATE", "binding", None, binding)?;
         let mut pod = StoredObject::clone(&existing);
-        put(&mut pod, &["spec", "nodeName"], Some(&node.into()));
+        pod.put(&["spec", "nodeName"], Some(&node.into()));
         // A pod that is bound is no longer nominated for a node, since 1.35.
         if self.version.minor() >= 35 {
-            put(&mut pod, &["status", "nominatedNodeName"], None);
+            pod.put(&["status", "nominatedNodeName"], None);
         }
         if let Some(Value::Object(annotations)) = sent.object.at(&["metadata", "annotations"]) {
             for (key, value) in annotations {
-                put(&mut pod, &["metadata", "annotations", key.as_str()], Some(value));
+                pod.put(&["metadata", "annotations", key.as_str()], Some(value));
             }
         }
         set_scheduled(&mut pod, &self.now.truncate_to_secs().to_string());
@@ -265,7 +265,7 @@ fn set_scheduled(pod: &mut StoredObject, now: &str) {
         "lastProbeTime": null,
         "lastTransitionTime": now,
     }));
-    put(pod, &path, Some(&conditions.into()));
+    pod.put(&path, Some(&conditions.into()));
 }
 
 /// Sets the condition of a budget that allows so many disruptions.
@@ -295,7 +295,7 @@ fn allow(budget: &mut StoredObject, disruptions: i64, now: &str) {
         "message": "",
     });
     conditions.insert(known.unwrap_or(conditions.len()), condition);
-    put(budget, &path, Some(&conditions.into()));
+    budget.put(&path, Some(&conditions.into()));
 }
 
 /// Whether a budget selects a pod. Without a selector it selects none. An empty selector selects all pods,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope, identity::split_api_version};
 use serde_json::{Map, Value, json};
 
-use super::{ApiServer, SCALE, put};
+use super::{ApiServer, SCALE};
 use crate::{
     Manifest, StoredObject,
     api_server::{
@@ -166,7 +166,7 @@ impl ApiServer {
         let resource = self.resource(kind);
         let mut whole = StoredObject::from(ObjectMeta::new("", "", ""));
         if is_applied {
-            put(&mut whole, &paths.wanted, Some(&replicas.into()));
+            whole.put(&paths.wanted, Some(&replicas.into()));
         }
         let mut whole = whole.to_json(resource);
         whole["metadata"] = Value::Object(metadata);
@@ -199,7 +199,7 @@ impl ApiServer {
             object.meta.resource_version.clone_from(&meta.resource_version);
         }
         if object.at(&paths.wanted).and_then(Value::as_i64) != Some(replicas) {
-            put(&mut object, &paths.wanted, Some(&replicas.into()));
+            object.put(&paths.wanted, Some(&replicas.into()));
         }
         if self.hooks.is_some() || self.has_policies() {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
@@ -211,7 +211,6 @@ impl ApiServer {
 }
 
 impl Paths {
-    /// The object as a scale.
     fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
         if self.custom && object.at(&self.wanted).and_then(Value::as_i64).is_none() {
             let path = format!(".{}", self.wanted.join("."));
