@@ -224,9 +224,6 @@ const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #1
 
 impl ApiServer {
     /// Decodes the result of applying a configuration.
-    ///
-    /// # Errors
-    /// Names the field with a value of the wrong type.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
             self.decode_custom(kind, object, true)
