@@ -10,7 +10,6 @@
 
 mod compare;
 mod config;
-mod conflict;
 mod dialect;
 mod field_set;
 mod last_applied;
@@ -47,6 +46,9 @@ pub struct ApplyOptions {
     /// Default: false.
     pub force: bool,
 }
+
+/// Errors about configurations name the object.
+const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
 
 /// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -217,12 +219,7 @@ impl ApiServer {
             types: self.settings.types,
         }
     }
-}
 
-/// Errors about configurations name the object.
-const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
-
-impl ApiServer {
     /// Decodes the result of applying a configuration.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
@@ -252,13 +249,11 @@ impl ApiServer {
         };
         Err(malformed(self.version, applied, self.resource(kind), &problem))
     }
-}
 
-impl ApiServer {
     /// The conflict of an apply that changes the replicas of a scale. Upstream tracks owners of a scale
     /// separately; here they are not stored.
     pub(super) fn scale_conflict(&self) -> Refusal {
-        let conflict = conflict::Conflict {
+        let conflict = managed::Conflict {
             manager: Manager {
                 name: BEFORE_FIRST_APPLY.to_owned(),
                 operation: Operation::Update,
@@ -267,7 +262,7 @@ impl ApiServer {
             },
             path: ["spec", "replicas"].map(field_set::Element::field).into(),
         };
-        conflict::refusal(&[conflict])
+        managed::refusal(&[conflict])
     }
 }
 
@@ -327,7 +322,7 @@ fn merged(
         last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
     }
     if !request.force && !conflicts.is_empty() {
-        return Err(conflict::refusal(&conflicts));
+        return Err(managed::refusal(&conflicts));
     }
     let is_changed = if place.has(VALUES_ARE_COMPARED) {
         merged != *live
