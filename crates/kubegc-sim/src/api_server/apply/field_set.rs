@@ -24,6 +24,11 @@ impl Element {
         Self::Field(name.to_owned())
     }
 
+    /// Whether it is an item of a list.
+    pub(super) const fn is_item(&self) -> bool {
+        !matches!(self, Self::Field(_))
+    }
+
     fn read(text: &str) -> Option<Self> {
         let (form, rest) = text.split_once(':')?;
         match form {
