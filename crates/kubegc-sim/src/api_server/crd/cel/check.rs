@@ -378,24 +378,18 @@ impl<'a> Checker<'a> {
             }
         };
         let depth = self.variables.len();
-        self.variables
-            .push((comprehension.accu_var.clone(), accumulated.clone()));
-        let in_scope = self.variables.len();
-        match &comprehension.iter_var2 {
-            Some(name) => {
-                self.variables.push((comprehension.iter_var.clone(), first));
-                self.variables.push((name.clone(), second));
-            }
+        let accumulator = (comprehension.accu_var.clone(), accumulated.clone());
+        self.variables.push(accumulator);
+        let variable = comprehension.iter_var.clone();
+        self.variables.extend(match &comprehension.iter_var2 {
+            Some(name) => vec![(variable, first), (name.clone(), second)],
             // One variable has the items of lists and the keys of maps.
-            None => {
-                let is_map = range.is("map");
-                let variable = if is_map { first } else { second };
-                self.variables.push((comprehension.iter_var.clone(), variable));
-            }
-        }
+            None if range.is("map") => vec![(variable, first)],
+            None => vec![(variable, second)],
+        });
         self.expect(&comprehension.loop_cond, &Ty::BOOL);
         self.expect(&comprehension.loop_step, &accumulated);
-        self.variables.truncate(in_scope);
+        self.variables.truncate(depth + 1);
         let result = self.check(&comprehension.result);
         self.variables.truncate(depth);
         self.bindings.substituted(&result)
@@ -411,19 +405,12 @@ impl<'a> Checker<'a> {
 
 /// The name that selections on an identifier spell, such as `a.b.c`.
 fn qualified(expression: &IdedExpr) -> Option<String> {
-    let (mut names, mut rest) = (Vec::new(), expression);
-    loop {
-        match &rest.expr {
-            Expr::Ident(name) => names.push(name.as_str()),
-            Expr::Select(select) if !select.test => {
-                names.push(&select.field);
-                rest = &select.operand;
-                continue;
-            }
-            _ => return None,
+    match &expression.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified(&select.operand)?, select.field))
         }
-        names.reverse();
-        return Some(names.join("."));
+        _ => None,
     }
 }
 
