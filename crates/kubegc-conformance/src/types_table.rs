@@ -9,13 +9,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::{self, File},
-    io::{self, Read},
+    fs,
+    io::{self, BufRead},
     path::Path,
+    sync::LazyLock,
 };
 
-use lzma_rust2::XzReader;
+use regex::Regex;
 use serde_json::Value;
+
+use crate::{failure::pattern, runner::open};
 
 /// The types and resources of one release.
 #[derive(Debug)]
@@ -63,10 +66,9 @@ fn texts<'v>(of: &'v Value, key: &str) -> Vec<&'v str> {
 }
 
 fn lines(path: &Path) -> io::Result<Vec<Value>> {
-    let mut text = String::new();
-    XzReader::new(File::open(path)?, true).read_to_string(&mut text)?;
-    text.lines()
-        .map(|line| serde_json::from_str(line).map_err(io::Error::other))
+    open(path)?
+        .lines()
+        .map(|line| serde_json::from_str(&line?).map_err(io::Error::other))
         .collect()
 }
 
@@ -107,9 +109,6 @@ struct Field {
     until: Option<u32>,
     default: Option<String>,
 }
-
-/// The characters that begin a flag of a field.
-const FLAGS: [char; 9] = ['!', '^', '~', '%', '$', '>', '<', '?', '='];
 
 impl Table {
     fn read(text: &str) -> Self {
@@ -172,55 +171,40 @@ impl Table {
 
 impl Field {
     fn read(word: &str) -> Option<Self> {
-        let (name, rest) = word.split_once(':')?;
-        let end = rest.find(FLAGS).unwrap_or(rest.len());
-        let mut field = Self {
-            name: name.to_owned(),
-            ty: rest[..end].to_owned(),
-            marks: String::new(),
-            since: None,
-            exists: None,
-            until: None,
-            default: None,
-        };
-        let mut rest = &rest[end..];
-        while let Some(flag) = rest.chars().next() {
-            rest = &rest[1..];
-            if flag == '=' {
-                field.default = Some(rest.to_owned());
-                break;
-            }
-            let end = rest.find(FLAGS).unwrap_or(rest.len());
-            let word = &rest[..end];
-            rest = &rest[end..];
-            match flag {
-                '>' => field.since = word.parse().ok(),
-                '?' => field.exists = word.parse().ok(),
-                '<' => field.until = word.parse().ok(),
-                flag => {
-                    field.marks.push(flag);
-                    field.marks.push_str(word);
-                }
-            }
-        }
-        Some(field)
+        // Name, type, marks, since, exists, until, default.
+        static FIELD: LazyLock<Regex> = LazyLock::new(|| {
+            pattern(
+                r"(?x)^ ([^:]*) : ([^!^~%$><?=]*) ((?: [!^~%$] [^!^~%$><?=]* )*)
+                (?: >(\d+) )? (?: \?(\d+) )? (?: <(\d+) )? (?: =(.*) )? $",
+            )
+        });
+        let parts = FIELD.captures(word)?;
+        let text = |part: usize| parts.get(part).map(|text| text.as_str().to_owned());
+        let number = |part: usize| text(part)?.parse().ok();
+        Some(Self {
+            name: text(1)?,
+            ty: text(2)?,
+            marks: text(3)?,
+            since: number(4),
+            exists: number(5),
+            until: number(6),
+            default: text(7),
+        })
     }
 
     fn text(&self) -> String {
         let number =
             |flag: char, number: Option<u32>| number.map_or(String::new(), |at| format!("{flag}{at}"));
-        let default = self
-            .default
-            .as_ref()
-            .map_or(String::new(), |default| format!("={default}"));
+        let default = self.default.iter().map(|default| format!("={default}"));
         format!(
-            "{}:{}{}{}{}{}{default}",
+            "{}:{}{}{}{}{}{}",
             self.name,
             self.ty,
             self.marks,
             number('>', self.since),
             number('?', self.exists),
             number('<', self.until),
+            default.collect::<String>(),
         )
     }
 

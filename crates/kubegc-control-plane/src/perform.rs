@@ -216,15 +216,12 @@ impl Requests {
 /// Adds the time at which a Job completed. Upstream writes it with the condition; `kubegc_controllers::job`
 /// decides about conditions and counts alone.
 fn complete(job: &mut StoredObject) {
-    let status = job.body_mut().get_mut("status");
-    let Some(status) = status.and_then(Value::as_object_mut) else {
-        return;
-    };
-    let conditions = status.get("conditions").and_then(Value::as_array);
-    let mut conditions = conditions.into_iter().flatten();
-    let complete = conditions.find(|one| one["type"] == "Complete" && one["status"] == "True");
-    if let Some(time) = complete.map(|one| one["lastTransitionTime"].clone()) {
-        status.entry("completionTime").or_insert(time);
+    let complete = job.condition("Complete");
+    if complete["status"] == "True" {
+        let time = complete["lastTransitionTime"].clone();
+        if let Some(Value::Object(status)) = job.body_mut().get_mut("status") {
+            status.entry("completionTime").or_insert(time);
+        }
     }
 }
 

@@ -124,7 +124,7 @@ pub struct ControlPlane {
     pub(crate) not_found: BTreeSet<ObjectId>,
     kinds_changed: bool,
     aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    pub(crate) player: Option<Player>,
+    pub(crate) player: Player,
 }
 
 /// The result of one step of a [`ControlPlane`].
@@ -224,7 +224,10 @@ impl ControlPlane {
             not_found: BTreeSet::new(),
             kinds_changed: false,
             aggregated_apis: settings.aggregated_apis,
-            player: settings.workloads.map(Player::new),
+            player: Player {
+                rules: settings.workloads,
+                ..Player::default()
+            },
         };
         // A collector without kinds watches nothing and sends no requests.
         plane.set_catalog(match settings.collector_runs {
@@ -279,8 +282,7 @@ impl ControlPlane {
             let due = self.manager.due_at("namespace-controller", &key)?;
             (due > at).then_some(due)
         });
-        let due = self.player.as_ref().and_then(|player| player.due);
-        let certain = self.outside.next_end().into_iter().chain(due);
+        let certain = self.outside.next_end().into_iter().chain(self.player.due);
         let retries = retry_at.into_iter().chain(self.outside.definitions_at);
         Idle {
             certain_at: certain.chain(shrunk).min(),
@@ -481,6 +483,7 @@ impl ControlPlane {
         let cause = (steps > self.observed_steps).then(|| steps.saturating_sub(1));
         self.observed_steps = steps;
         self.manager.set_cause(cause);
+        (self.player.is_settled, self.player.cause) = (false, cause);
         let changes = server.changes_since(self.observed);
         let changes: Vec<(KindId, Event)> = changes
             .map(|change| (change.kind, change.event.clone()))
@@ -491,9 +494,6 @@ impl ControlPlane {
         }
         for (kind, event) in changes {
             let (event_type, object) = (event.event_type, &event.object);
-            if let Some(player) = &mut self.player {
-                player.observe(server, kind, cause);
-            }
             self.outside.observe(server, kind, event_type, object, self.now);
             let resource = &server.catalog()[kind];
             self.kinds_changed |= self.discovered.is_none() && *resource.kind == *"CustomResourceDefinition";

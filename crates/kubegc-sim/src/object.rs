@@ -268,13 +268,25 @@ impl StoredObject {
         self.at(path).and_then(Value::as_str).unwrap_or_default()
     }
 
+    /// A field of the body; null where there is none.
+    pub fn field(&self, key: &str) -> &Value {
+        self.at(&[key]).unwrap_or(&Value::Null)
+    }
+
+    /// The condition of a type in the status; null where there is none.
+    pub fn condition(&self, of_type: &str) -> &Value {
+        let mut conditions = self.list_at(&["status", "conditions"]).iter();
+        let found = conditions.find(|condition| condition["type"] == of_type);
+        found.unwrap_or(&Value::Null)
+    }
+
     /// Mutable access to the body; empty where only metadata was known. Copies it if it is shared.
     pub fn body_mut(&mut self) -> &mut Map<String, Value> {
         self.body.get_or_insert_with(|| Map::new().into()).make_mut()
     }
 
     /// The items of the list at a path of the body; none where there is no list.
-    pub(crate) fn list_at(&self, path: &[&str]) -> &[Value] {
+    pub fn list_at(&self, path: &[&str]) -> &[Value] {
         let list = self.at(path).and_then(Value::as_array);
         list.map_or(&[], Vec::as_slice)
     }

@@ -469,8 +469,12 @@ pub(crate) fn invalid_delete_options(version: KubernetesVersion, errors: &[Field
             field,
             value,
             supported,
-        } if field == "dryRun" && version.has(behavior::VALUES_ARE_JSON) => {
-            Cause::not_supported("dryRun", &format!("[{}]", quoted(value)), supported)
+        } if field == "dryRun" => {
+            let shown = match version.has(behavior::VALUES_ARE_JSON) {
+                true => format!("[{}]", quoted(value)),
+                false => format!("[]string{{{}}}", quoted(value)),
+            };
+            Cause::not_supported("dryRun", &shown, supported)
         }
         error => Cause::from_field_error(error),
     });
@@ -492,11 +496,24 @@ pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
 /// # Upstream
 /// `transformDecodeError` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
 pub(crate) fn cannot_be_handled(resource: &ApiResource, sent: &str, problem: &str) -> Refusal {
+    sent_cannot_be_handled(&resource.version, sent, &resource.kind, problem)
+}
+
+/// The body, an object of a version and kind, is not of another kind.
+pub(crate) fn sent_cannot_be_handled(version: &str, sent: &str, kind: &str, problem: &str) -> Refusal {
+    let version = quoted(version);
     bad_request(format!(
-        "{sent} in version {} cannot be handled as a {}: {problem}",
-        quoted(&resource.version),
-        resource.kind
+        "{sent} in version {version} cannot be handled as a {kind}: {problem}"
     ))
+}
+
+/// An object of this version and kind cannot be converted to a kind of the group.
+pub(crate) fn unknown_conversion(version: &str, sent: &str, group: &str, kind: &str) -> String {
+    let package = match group.split('.').next().unwrap_or_default() {
+        "" | "events" => "core",
+        package => package,
+    };
+    format!("converting ({version}.{sent}) to ({package}.{kind}): unknown conversion")
 }
 
 /// The server failed with an unknown problem.

@@ -5,11 +5,11 @@ use std::{fmt::Write as _, sync::LazyLock};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 use kubegc_sim::ApiServer;
-use kubegc_testkit::http::{ApiResponse, WatchStep, read_call, respond};
+use kubegc_testkit::http::{AccessRules, ApiResponse, WatchStep, read_call, respond_as};
 use regex::{Captures, Regex};
 use serde_json::{Value, json};
 
-use super::{Request, Response, matching::Matcher};
+use super::{Request, Response, USER, matching::Matcher};
 use crate::failure::pattern;
 
 /// Sends a request, its placeholders replaced by what was received before. `bodies` are the responses so far.
@@ -57,7 +57,7 @@ pub(super) fn run(
         }
     };
     let call = read_call(server, &sent);
-    let response = match respond(server, &call, &sent) {
+    let response = match respond_as(server, &call, &sent, USER, &AccessRules::default()) {
         ApiResponse::Whole(response) => Response {
             code: response.status().as_u16(),
             body: read(response.body()),

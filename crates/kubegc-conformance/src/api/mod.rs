@@ -23,6 +23,8 @@ use crate::{
 /// The time at which a replayed case begins. No recording contains this day, so a date of this day was set by
 /// the server.
 const BEGIN: &str = "2033-05-18T06:00:00Z";
+/// The recorder's user, with a UID of the same text.
+const USER: &str = "admin";
 const STEP: Duration = Duration::from_millis(20);
 /// Maximum number of waits of the clean-up of a deleted definition.
 const CLEANER_WAITS_MAX: usize = 20;
@@ -102,6 +104,7 @@ fn server(case: &Case) -> Result<ApiServer, String> {
     let settings = Settings {
         types: true,
         service_account_issuer: "https://kubernetes.default.svc".into(),
+        user_uids: [(USER.to_owned(), USER.to_owned())].into(),
         ..Settings::default()
     };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);

@@ -13,8 +13,7 @@ use kubegc_predict::{
     Assumptions, Cluster, Fate, Forecast, Intent, ObjectFate, ObjectName, Question, Step, Target, trace::Why,
 };
 use kubegc_snapshot::Reader;
-use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::format::{Case, End, RecordedIntent, State};
 
@@ -29,15 +28,6 @@ pub(super) struct Prediction {
     pub(super) codes: Vec<Option<u16>>,
     /// The writes of the forecast.
     pub(super) timeline: Vec<Step>,
-}
-
-/// The dump as `kubectl get -o json` prints it.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct List<'a> {
-    api_version: &'static str,
-    kind: &'static str,
-    items: &'a [Value],
 }
 
 /// The resources that the recorded API server serves in addition to its defaults: it ran with
@@ -57,17 +47,13 @@ const PAUSE_MIN_S: f64 = 0.5;
 /// Forecasts the effects of a case's intents.
 pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
     let version: KubernetesVersion = case.kubernetes.parse().map_err(text)?;
-    let list = List {
-        api_version: "v1",
-        kind: "List",
-        items: &case.before,
-    };
+    // As `kubectl get -o json` prints it.
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": case.before});
     let mut reader = Reader::new(version)
         .complete("all")
         .api_resources(SERVED)
         .map_err(text)?;
-    let dump = serde_json::to_vec(&list).map_err(text)?;
-    reader.read(&case.id, &dump[..]).map_err(text)?;
+    reader.read(&case.id, list.to_string().as_bytes()).map_err(text)?;
     let snapshot = reader.finish().map_err(text)?;
     let cluster = Cluster::new(version, snapshot, assumptions(case));
     let mut question = Question {

@@ -124,11 +124,6 @@ pub const fn tracks(version: KubernetesVersion, has_annotation: bool) -> bool {
     is_on && (has_annotation || version.has(TRACKING_OF_ALL))
 }
 
-/// Whether `spec.podReplacementPolicy` counts in a release.
-pub const fn respects_replacement_policy(version: KubernetesVersion) -> bool {
-    version.has(REPLACEMENT_POLICY)
-}
-
 /// Reconciles a pod with the finalizer that no live Job tracks. Other pods are ignored.
 fn orphan(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
     if !record.meta.has_finalizer(TRACKING_FINALIZER) {

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use kubegc_core::{Behavior, KindId, Uid};
+use kubegc_core::{Behavior, KindId, Uid, identity::split_api_version};
 use serde_json::{Value, json};
 
 use super::{
@@ -93,19 +93,25 @@ impl ApiServer {
         if !has_version && (resource.custom || sent.is_some_and(|sent| self.share_objects(sent, kind))) {
             return Err(other_version(&api_version, &expected));
         }
-        let problem = if sent.is_some() {
-            format!(
-                "converting ({sent_kind}) to ({}): unknown conversion",
-                resource.kind
-            )
+        let version = split_api_version(&api_version).1;
+        // Of each version, and lists of the core group.
+        let is_general = sent_kind == "Status" || sent_kind == "List" && api_version == "v1";
+        let problem = if sent.is_some() || is_general {
+            status::unknown_conversion(version, sent_kind, &resource.group, &resource.kind)
         } else {
-            format!(
-                "no kind {} is registered for version {} in scheme \"k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30\"",
-                status::quoted(sent_kind),
-                status::quoted(&api_version)
-            )
+            let scheme = match &*resource.group {
+                "apiregistration.k8s.io" => "k8s.io/kube-aggregator/pkg/apiserver/scheme/scheme.go:28",
+                _ => "k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30",
+            };
+            let [sent_kind, api_version, scheme] = [sent_kind, &*api_version, scheme].map(status::quoted);
+            format!("no kind {sent_kind} is registered for version {api_version} in scheme {scheme}")
         };
-        Err(status::cannot_be_handled(resource, sent_kind, &problem))
+        Err(status::sent_cannot_be_handled(
+            version,
+            sent_kind,
+            &resource.kind,
+            &problem,
+        ))
     }
 
     /// Whether objects of a kind are decoded by their schema or type.

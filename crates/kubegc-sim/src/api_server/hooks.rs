@@ -158,6 +158,15 @@ impl ApiServer {
         &self.user
     }
 
+    /// The `UserInfo` of a user: its name, its UID if it has one, and its groups.
+    pub fn user_info(&self, user: &str) -> Value {
+        let mut info = json!({"username": user, "groups": ["system:masters", "system:authenticated"]});
+        if let Some(uid) = self.settings.user_uids.get(user) {
+            info["uid"] = uid.as_str().into();
+        }
+        info
+    }
+
     /// Calls the mutating webhooks for an object that is to be written, or is to be deleted. If one of them
     /// changes it, `other_plugins` runs again, and so do the webhooks whose `reinvocationPolicy` says so.
     ///
@@ -340,7 +349,7 @@ impl ApiServer {
             "requestResource": addressed,
             "name": meta.map_or("", |meta| &*meta.name),
             "operation": request.operation,
-            "userInfo": {"username": self.user(), "groups": ["system:masters", "system:authenticated"]},
+            "userInfo": self.user_info(&self.user),
             "object": json_of(object),
             "oldObject": json_of(request.old),
             "dryRun": request.dry_run || self.is_dry_run,

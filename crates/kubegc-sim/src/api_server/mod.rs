@@ -33,7 +33,7 @@ mod validate;
 mod warnings;
 mod watch;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, ResourceVersion, Timestamp};
 
@@ -81,6 +81,8 @@ pub struct Settings {
     /// The issuer of the tokens of service accounts, and their default audience
     /// (`--service-account-issuer`). Default: that of kubeadm.
     pub service_account_issuer: Arc<str>,
+    /// The UIDs that authentication gives to users, by name (`--token-auth-file`). Default: no user has one.
+    pub user_uids: BTreeMap<String, String>,
 }
 
 impl Default for Settings {
@@ -94,6 +96,7 @@ impl Default for Settings {
             service_accounts: false,
             quota_controller: false,
             service_account_issuer: "https://kubernetes.default.svc.cluster.local".into(),
+            user_uids: BTreeMap::new(),
         }
     }
 }
@@ -391,7 +394,15 @@ impl ApiServer {
     }
 
     /// Refuses an object with problems.
-    fn refuse_invalid(&self, kind: KindId, name: &str, causes: Vec<Cause>) -> Result<(), Refusal> {
+    fn refuse_invalid(&self, kind: KindId, name: &str, mut causes: Vec<Cause>) -> Result<(), Refusal> {
+        if &*self.resource(kind).group == admission::GROUP {
+            // The problems of a variable precede those of the expressions that use it.
+            let is_late = |cause: &Cause| {
+                let late = ["spec.validations", "spec.auditAnnotations", "spec.mutations"];
+                late.iter().any(|field| cause.field.starts_with(field))
+            };
+            causes.sort_by_key(is_late);
+        }
         match causes.is_empty() {
             true => Ok(()),
             false => Err(status::invalid(self.version, self.resource(kind), name, causes)),

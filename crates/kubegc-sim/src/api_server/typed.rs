@@ -30,7 +30,7 @@ impl ApiServer {
             ("Service", _) => service::prepare(object, None, self.version),
             ("Pod", _) => pod::prepare(object, self.version, self.now),
             ("EndpointSlice", "v1") => prepare::without_topology(object, None),
-            ("CertificateSigningRequest", _) => certificates::prepare(object, self.user()),
+            ("CertificateSigningRequest", _) => certificates::prepare(object, self.user_info(self.user())),
             _ => {}
         }
         self.normalized(kind, object)

@@ -7,6 +7,11 @@ use super::ApiServer;
 use crate::types::node::{Node, Sent, undeclared};
 
 impl ApiServer {
+    /// Whether the values of a sent object have the types of its kind.
+    pub fn can_decode(&self, kind: KindId, sent: &Value) -> bool {
+        !self.is_decoded(kind) || self.decoded(kind, sent.clone()).is_ok()
+    }
+
     /// The paths of the fields that a kind does not have, such as `spec.replica`, in an object, or in a merge
     /// patch, whose nulls and directives are not fields. Nothing is known of kinds without a type or schema.
     pub fn unknown_fields(&self, kind: KindId, sent: &Value, is_patch: bool) -> Vec<String> {

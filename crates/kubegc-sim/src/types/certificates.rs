@@ -4,7 +4,7 @@
 //! [`pkg/registry/certificates/certificates/strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/certificates/certificates/strategy.go).
 
 use kubegc_core::Timestamp;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::defaults::{is_nil, object_mut, set_nil, text};
 use crate::StoredObject;
@@ -12,16 +12,12 @@ use crate::StoredObject;
 type Object = Map<String, Value>;
 
 /// Sets the user who makes a new request.
-pub(crate) fn prepare(object: &mut StoredObject, user: &str) {
-    if let Some(Value::Object(spec)) = object.body_mut().get_mut("spec") {
+pub(crate) fn prepare(object: &mut StoredObject, user: Value) {
+    if let (Some(Value::Object(spec)), Value::Object(user)) = (object.body_mut().get_mut("spec"), user) {
         for key in ["uid", "extra"] {
             spec.remove(key);
         }
-        spec.insert("username".to_owned(), user.into());
-        spec.insert(
-            "groups".to_owned(),
-            json!(["system:masters", "system:authenticated"]),
-        );
+        spec.extend(user);
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod field;
 mod gated;
 mod hpa;
 mod limits;
+mod mismatch;
 pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod prepare;
@@ -31,8 +32,9 @@ use serde_json::{Map, Value};
 
 use crate::StoredObject;
 pub(crate) use defaults::NAMESPACES_ARE_LABELLED;
+use mismatch::{Mismatch, Step};
 pub(crate) use schema::StructId;
-use value::{Form, Mismatch};
+use value::Form;
 
 /// Decodes an object by its version: pruned, with defaults, in the stored shape. `apiVersion` and `kind` are
 /// dropped. Returns it and whether it differs from its normal form.
@@ -48,11 +50,17 @@ pub(crate) fn decode(
             resource.kind
         ));
     };
-    let named = |error: Mismatch| error.text(&resource.kind);
+    let named = |error: Mismatch| error.text(&resource.kind, version);
     let metadata = sent.remove("metadata").unwrap_or_default();
-    let metadata = value::metadata(metadata, version).map_err(named)?;
+    let metadata =
+        value::metadata(metadata, version).map_err(|error| error.within(Step::Field(id, "metadata")));
     let form = Form::decoded(version);
-    let mut object = value::fields(sent, id, &form).map_err(named)?;
+    // The first error is that of the first field.
+    let (mut object, metadata) = match (value::fields(sent, id, &form), metadata) {
+        (Ok(object), Ok(metadata)) => (object, metadata),
+        (Err(error), Err(_)) if error.precedes("metadata") => return Err(named(error)),
+        (_, Err(error)) | (Err(error), _) => return Err(named(error)),
+    };
     object.insert("metadata".to_owned(), metadata);
     gated::drop_disabled(&mut object, id, version);
     defaults::fill(&mut object, id, version);
@@ -62,7 +70,7 @@ pub(crate) fn decode(
 
 /// Decodes the metadata of a custom resource.
 pub(crate) fn decoded_metadata(sent: Value, version: KubernetesVersion) -> Result<Value, String> {
-    value::metadata(sent, version).map_err(|error| error.text("ObjectMeta"))
+    value::metadata(sent, version).map_err(|error| error.text("ObjectMeta", version))
 }
 
 /// Whether the objects of a built-in kind have a type here. With [`Settings::types`](crate::Settings::types)
@@ -98,8 +106,8 @@ pub(crate) fn normalize(
     let body = std::mem::take(object.body_mut());
     let mut body = body;
     let metadata = body.remove("metadata");
-    let mut normal =
-        value::fields(body, id, &Form::normal(version)).map_err(|error| error.text(&resource.kind))?;
+    let mut normal = value::fields(body, id, &Form::normal(version))
+        .map_err(|error| error.text(&resource.kind, version))?;
     if let Some(Value::Object(mut rest)) = metadata {
         rest.retain(|_, value| !value.is_null() && value.as_str() != Some(""));
         if !rest.is_empty() {

@@ -27,6 +27,8 @@ const CONSTRAINTS_NAME_LABELS: Behavior = Behavior::since(
 );
 /// The quality of service of a pod never changes.
 pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since(32, 0, "ValidatePodStatusUpdate of 1.32");
+/// As `preserveOldObservedGeneration`.
+const GENERATION_IS_KEPT: Behavior = Behavior::since(34, 0, "pkg/registry/core/pod/strategy.go of 1.34");
 
 /// Prepares a pod that is created.
 pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion, now: Timestamp) {
@@ -48,15 +50,20 @@ pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion, now: T
     select_named_labels(pod, version);
 }
 
-/// Prepares a pod whose status replaces that of `old`.
+/// Prepares a pod whose status replaces that of `old`: it retains its quality of service and the generation
+/// that the kubelet has observed.
 pub(crate) fn prepare_status(pod: &mut StoredObject, old: &StoredObject, version: KubernetesVersion) {
-    let path = ["status", "qosClass"];
-    if !version.has(QUALITY_IS_PINNED) || !pod.text_at(&path).is_empty() {
-        return;
-    }
-    let class = old.at(&path).cloned();
-    if let (Some(class), Some(status)) = (class, object_mut(pod.body_mut(), "status")) {
-        status.insert("qosClass".to_owned(), class);
+    let kept = [
+        ("qosClass", QUALITY_IS_PINNED),
+        ("observedGeneration", GENERATION_IS_KEPT),
+    ];
+    for (field, since) in kept {
+        let path = ["status", field];
+        let is_set = pod.at(&path).is_some_and(|value| *value != "" && *value != 0);
+        let before = old.at(&path).filter(|_| version.has(since) && !is_set).cloned();
+        if let (Some(before), Some(status)) = (before, object_mut(pod.body_mut(), "status")) {
+            status.insert(field.to_owned(), before);
+        }
     }
 }
 

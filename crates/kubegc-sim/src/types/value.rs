@@ -8,43 +8,24 @@
 
 use std::cell::Cell;
 
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::{
+    Engine,
+    alphabet::STANDARD,
+    engine::{GeneralPurpose, GeneralPurposeConfig},
+};
 use kubegc_core::{KubernetesVersion, Quantity, Timestamp, version::behavior};
 use serde_json::{Map, Value};
 
-use super::schema::{StructId, Type};
+use super::{
+    mismatch::{Mismatch, Step, base64_error, quantity_error, time_error},
+    schema::{StructId, Type},
+};
 
-/// A value of the wrong type.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Mismatch {
-    /// Its path, innermost step first.
-    steps: Vec<String>,
-    problem: String,
-}
-
-impl Mismatch {
-    fn new(problem: String) -> Self {
-        Self {
-            steps: Vec::new(),
-            problem,
-        }
-    }
-
-    fn within(mut self, step: impl Into<String>) -> Self {
-        self.steps.push(step.into());
-        self
-    }
-
-    /// The path and the problem, for a struct of this name.
-    pub(crate) fn text(&self, name: &str) -> String {
-        let path = self
-            .steps
-            .iter()
-            .rev()
-            .fold(name.to_owned(), |path, step| path + "." + step);
-        format!("v1.{path}: {}", self.problem)
-    }
-}
+/// As Go's decoder, it ignores the bits of the last symbol that belong to no byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(
+    &STANDARD,
+    GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
+);
 
 /// The form that values get.
 pub(crate) struct Form {
@@ -96,7 +77,8 @@ pub(crate) fn fields(
     let mut normal = Map::new();
     for field in id.fields().iter().filter(|field| field.exists_in(form.version)) {
         let value = sent.remove(field.name).unwrap_or(Value::Null);
-        let value = normalized(value, &field.ty, form).map_err(|error| error.within(field.name))?;
+        let value =
+            normalized(value, &field.ty, form).map_err(|error| error.within(Step::Field(id, field.name)))?;
         let is_unwritten = field.omit_empty && is_empty(&value, &field.ty)
             || field.name == "creationTimestamp"
                 && value.is_null()
@@ -150,14 +132,15 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
         (Type::Duration, Value::Null) => "0s".into(),
         (Type::List(item), Value::Array(items)) if !items.is_empty() => {
             let items = items.into_iter().enumerate().map(|(index, value)| {
-                normalized(value, item, form).map_err(|error| error.within(format!("[{index}]")))
+                normalized(value, item, form).map_err(|error| error.within(Step::Item(index)))
             });
             Value::Array(items.collect::<Result<_, _>>()?)
         }
         (Type::Map(of), Value::Object(entries)) if !entries.is_empty() => {
             let mut normal = Map::new();
             for (key, value) in entries {
-                let value = normalized(value, of, form).map_err(|error| error.within(key.as_str()))?;
+                let value =
+                    normalized(value, of, form).map_err(|error| error.within(Step::Entry(key.clone())))?;
                 let value = match **of {
                     Type::Quantity => rounded(value),
                     Type::Bytes if value.is_null() => "".into(),
@@ -182,51 +165,52 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
             number.into()
         }
         (Type::Quantity, value) => quantity(&value, form)?,
-        (Type::Bytes, Value::String(text)) => {
-            let text: String = text.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
-            match BASE64_STANDARD.decode(text) {
-                Ok(bytes) => BASE64_STANDARD.encode(bytes).into(),
-                Err(error) => return Err(Mismatch::new(format!("base64Codec: {error}"))),
+        (Type::Bytes, Value::String(sent)) => {
+            let text: String = sent.chars().filter(|c| !matches!(c, '\r' | '\n')).collect();
+            match BASE64.decode(text) {
+                Ok(bytes) => BASE64.encode(bytes).into(),
+                Err(error) => {
+                    let problem = format!("illegal base64 data at input byte {}", base64_error(&sent));
+                    return Err(Mismatch::refused(problem, format!("base64Codec: {error}")));
+                }
             }
+        }
+        // Go's decoder reads numbers into a slice of bytes.
+        (Type::Bytes, Value::Array(items)) => {
+            let bytes = items.iter().enumerate().map(|(index, item)| {
+                let byte = item.as_u64().and_then(|byte| u8::try_from(byte).ok());
+                byte.ok_or_else(|| Mismatch::of_type(item, &Type::Int32).within(Step::Item(index)))
+            });
+            BASE64.encode(bytes.collect::<Result<Vec<u8>, _>>()?).into()
         }
         (Type::Time | Type::MicroTime, Value::String(text)) => match Timestamp::parse(&text) {
             Ok(time) if *ty == Type::Time => time.truncate_to_secs().to_string().into(),
             Ok(time) => micro_time(time).into(),
             Err(_) => {
-                let shown = crate::status::quoted(&text);
-                return Err(Mismatch::new(format!(
-                    "parsing time {shown} as \"2006-01-02T15:04:05Z07:00\": cannot parse it"
-                )));
+                let problem = time_error(&text, *ty == Type::MicroTime).unwrap_or_default();
+                return Err(Mismatch::refused(problem.clone(), problem));
             }
         },
-        (ty, found) => {
-            let expected = match ty {
-                Type::Struct(_) | Type::Map(_) => "{ or n",
-                Type::List(_) => "[ or n",
-                Type::Bool => "t or f",
-                Type::Int32 => "a whole number of 32 bits",
-                Type::Int64 => "a whole number of 64 bits",
-                Type::IntOrString => "a whole number of 32 bits or a string",
-                Type::Double => "a number",
-                _ => "\" or n",
-            };
-            return Err(Mismatch::new(format!("expects {expected}, but found {found}")));
-        }
+        (ty, found) => return Err(Mismatch::of_type(&found, ty)),
     })
 }
 
 fn quantity(value: &Value, form: &Form) -> Result<Value, Mismatch> {
     let sent = match value {
-        Value::Null => Some("0".to_owned()),
-        Value::String(text) => Some(text.trim().to_owned()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+        Value::Null => "0".to_owned(),
+        Value::String(text) => text.trim().to_owned(),
+        other => other.to_string(),
     };
-    let problem =
-        "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
-    sent.and_then(|sent| Some((Quantity::canonical(&sent)?, sent)))
-        .map(|(shown, sent)| form.either(sent.into(), shown.into()))
-        .ok_or_else(|| Mismatch::new(format!("unmarshalerDecoder: {problem}")))
+    match Quantity::canonical(&sent) {
+        Some(shown) => Ok(form.either(sent.into(), shown.into())),
+        None => {
+            let problem = quantity_error(&sent).to_owned();
+            Err(Mismatch::refused(
+                problem.clone(),
+                format!("unmarshalerDecoder: {problem}"),
+            ))
+        }
+    }
 }
 
 /// A quantity with at most three fractional digits.

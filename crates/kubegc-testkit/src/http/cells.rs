@@ -605,7 +605,13 @@ fn subjects(subjects: &Value, column: &str) -> String {
         _ => "ServiceAccount",
     };
     let one = |subject: &Value| match kind {
-        "ServiceAccount" => format!("{}/{}", plain(&subject["namespace"]), plain(&subject["name"])),
+        "ServiceAccount" => {
+            format!(
+                "{}/{}",
+                number_or_text(&subject["namespace"], ""),
+                plain(&subject["name"])
+            )
+        }
         _ => plain(&subject["name"]),
     };
     let of_kind = items(subjects, "")

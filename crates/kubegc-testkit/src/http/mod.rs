@@ -20,7 +20,7 @@
 //! | A version in the future | lists wait 3 s, then 504 | 504 at once |
 //! | `timeoutSeconds` of a watch that does not say | 30 to 60 minutes at random | 30 minutes of simulated time |
 //! | Bookmarks | every minute or so, and about 2 s before the timeout | every 60 s of simulated time, and 2 s before the timeout; with nothing but metadata |
-//! | Tables | the columns of the release | those of 1.20 in every release, with those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
+//! | Tables | the columns of the release | those of 1.20 with what 1.32 and 1.36 changed, and those of a definition; of a JSONPath, names, positions, `*` and filters with `==` and `!=` |
 //! | `log` | is passed on to the node | pod, container and options are checked, and the request is handed to the caller as [`ApiResponse::Node`] |
 //! | `exec`, `attach`, `portforward` | are passed on to the node | pod and container are checked, and the response is that of a server that cannot reach the node |
 //! | `token` | a signed token | a token with the same claims and no signature (`alg: none`); token reviews know it, requests may carry it without effect |

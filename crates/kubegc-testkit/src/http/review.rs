@@ -36,7 +36,7 @@ pub(super) fn respond(
     };
     let spec = fields.get("spec").cloned().unwrap_or(Value::Null);
     let status = match &*resource.kind {
-        "SelfSubjectReview" => json!({"userInfo": user_info(requester.user)}),
+        "SelfSubjectReview" => json!({"userInfo": server.user_info(requester.user)}),
         "TokenReview" => token_review(server, &spec, requester, bearer)?,
         "SelfSubjectRulesReview" => rules_review(&spec, requester)?,
         kind => access_review(server.version(), kind, namespace, &spec, requester)?,
@@ -65,10 +65,6 @@ pub(super) fn respond(
     }
     fields.insert("status".to_owned(), status);
     Ok(Reply::object(201, review))
-}
-
-fn user_info(user: &str) -> Value {
-    json!({"username": user, "groups": ["system:masters", "system:authenticated"]})
 }
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
@@ -216,7 +212,7 @@ fn token_review(
     Ok(match token::read(server, sent) {
         Some(claims) => token::review(server, &claims, &requested),
         None if bearer == Some(sent) => {
-            json!({"authenticated": true, "user": user_info(requester.user)})
+            json!({"authenticated": true, "user": server.user_info(requester.user)})
         }
         None => json!({"user": {}, "error": "invalid bearer token"}),
     })

@@ -138,7 +138,8 @@ impl ObjectRequest<'_> {
             false => "",
         };
         problems.extend(named(unknown));
-        if problems.is_empty() || !is_strict {
+        // A body that cannot be decoded is refused for that.
+        if problems.is_empty() || !is_strict || !server.can_decode(self.kind, body) {
             return Ok(problems);
         }
         let (kind, version) = (&self.view.resource.kind, &self.view.resource.version);

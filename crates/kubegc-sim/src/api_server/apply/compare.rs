@@ -70,7 +70,7 @@ pub(super) fn compare<'v>(old: &'v Value, new: &'v Value, place: Place<'v>) -> C
         &mut comparison.modified,
         &mut comparison.removed,
     ] {
-        strip(fields);
+        strip(fields, place);
     }
     comparison
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::field_set::{Element, scalar};
 use crate::types::{
     node::Node,
-    schema::{ListKind, Type},
+    schema::{ListKind, StructId, Type},
 };
 
 /// Applied nulls and objects without fields are fields.
@@ -37,6 +37,13 @@ const FIELDS_FOLLOW_SCHEMAS: Behavior = Behavior::since(20, 0, "structured-merge
 pub(super) const OWNED_VALUES_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.2");
 /// That includes maps without a schema.
 const UNTYPED_MAPS_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.1.2");
+
+/// The ports of backends are atomic.
+const BACKEND_PORTS_ARE_ATOMIC: Behavior = Behavior::since(31, 0, "networking/v1/types.go");
+/// The claim of a volume is granular again.
+const CLAIMS_ARE_GRANULAR: Behavior = Behavior::since(25, 0, "core/v1/types.go");
+/// Fields that a write cannot change have no managers.
+const FIELDS_ARE_RESET: Behavior = Behavior::since(22, 0, "kubernetes #100970");
 
 /// The ownership of a map, a list or another value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +82,12 @@ pub(super) struct Place<'a> {
 impl<'a> Place<'a> {
     pub(super) fn has(self, behavior: Behavior) -> bool {
         self.version.has(behavior)
+    }
+
+    /// Whether writes cannot change the specification of the objects at this position.
+    pub(super) fn resets_spec(self) -> bool {
+        let is_request = |id: StructId| id.name().starts_with("CertificateSigningRequest");
+        matches!(self.node, Node::Kind(Some(id)) if is_request(id)) && self.has(FIELDS_ARE_RESET)
     }
 
     /// Whether removed fields are computed from field sets.
@@ -187,6 +200,15 @@ impl<'a> Place<'a> {
             Node::Value(ty, field) => {
                 let is_marked = field.is_some_and(|field| field.is_atomic);
                 match ty.target() {
+                    Type::Struct(id) if id.name() == "ServiceBackendPort" => {
+                        self.has(BACKEND_PORTS_ARE_ATOMIC)
+                    }
+                    Type::Struct(_)
+                        if self.has(CLAIMS_ARE_GRANULAR)
+                            && field.is_some_and(|field| field.name == "claimRef") =>
+                    {
+                        false
+                    }
                     Type::Struct(id) => {
                         (id.is_atomic() && (self.has(REFERENCES_ARE_ATOMIC) || id.is_always_atomic()))
                             || is_marked

@@ -134,6 +134,11 @@ impl FieldSet {
         }
     }
 
+    /// Removes an element and all paths below it.
+    pub(super) fn cut(&mut self, element: &Element) {
+        self.below.remove(element);
+    }
+
     pub(super) fn add(&mut self, other: &Self) {
         self.is_member |= other.is_member;
         for (element, set) in &other.below {

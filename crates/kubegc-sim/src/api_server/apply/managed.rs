@@ -289,8 +289,11 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
 /// Removes the fields that no manager can own, such as those that the server sets.
 ///
 /// # Upstream
-/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30.
-pub(super) fn strip(fields: &mut FieldSet) {
+/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30, and `GetResetFields` of strategies.
+pub(super) fn strip(fields: &mut FieldSet, place: Place<'_>) {
+    if place.resets_spec() {
+        fields.cut(&Element::field("spec"));
+    }
     for name in ["apiVersion", "kind", "metadata"] {
         fields.remove(&[Element::field(name)]);
     }

@@ -304,7 +304,7 @@ fn merged(
 ) -> Result<(Value, Managers), Refusal> {
     let malformed = |problem: String| malformed(place.version, applied, resource, &problem);
     let mut fields = set_of(applied, place).map_err(malformed)?;
-    managed::strip(&mut fields);
+    managed::strip(&mut fields, place);
     let mut merged = merge::merge(live.clone(), applied, place);
     managers.follow_schema(live, place);
     let last = managers.put(&request.manager, fields.clone());

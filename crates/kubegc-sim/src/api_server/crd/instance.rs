@@ -97,13 +97,15 @@ pub(super) fn coerce(
             for (key, value) in fields {
                 let below = child(path, key);
                 if embedded && key == "metadata" {
-                    let shown = go::shown(value);
-                    coerce_metadata(value, version)
-                        .map_err(|problem| format!("{below}: Invalid value: {shown}: {problem}"))?;
+                    let sent = value.clone();
+                    coerce_metadata(value, version).map_err(|problem| {
+                        let shown = shown_in(version, &sent);
+                        format!("{below}: Invalid value: {shown}: {problem}")
+                    })?;
                 } else if embedded && META.contains(&key.as_str()) && !value.is_string() {
                     return Err(format!(
                         "{below}: Invalid value: {}: must be a string",
-                        go::shown(value)
+                        shown_in(version, value)
                     ));
                 }
                 if let Some(schema) = of_field(schema, key) {
@@ -123,13 +125,19 @@ pub(super) fn coerce(
     Ok(())
 }
 
+/// A value as the errors of a release show it.
+fn shown_in(version: KubernetesVersion, value: &Value) -> String {
+    match version.has(behavior::VALUES_ARE_JSON) {
+        true => value.to_string(),
+        false => go::shown(value),
+    }
+}
+
 fn coerce_metadata(value: &mut Value, version: KubernetesVersion) -> Result<(), String> {
     if !value.is_object() {
         return Err("the metadata must be an object".to_owned());
     }
-    let sent = value.clone();
-    *value = types::decoded_metadata(value.take(), version)
-        .map_err(|problem| format!("{problem}, error found in #10 byte of ...|{sent}|..."))?;
+    *value = types::decoded_metadata(value.take(), version)?;
     if let Value::Object(fields) = value {
         fields.retain(|_, value| !value.is_null());
     }
@@ -283,10 +291,7 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
             // The second one of equal items is reported.
             let before = identities[..index].iter();
             if before.filter(|known| *known == identity).count() == 1 {
-                let shown = match version.has(behavior::VALUES_ARE_JSON) {
-                    true => identity.to_string(),
-                    false => go::shown(identity),
-                };
+                let shown = shown_in(version, identity);
                 causes.push(Cause::duplicate(at(index), &shown));
             }
         }

@@ -119,7 +119,7 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
         withdraw(server, object);
         serve_all(server, object, resources);
     }
-    let terminating = condition(object, "Terminating") == Some("True");
+    let terminating = object.condition("Terminating")["status"] == "True";
     for kind in kinds_of(server, object) {
         if server.shape.kinds[kind.index()].terminating != terminating {
             Arc::make_mut(&mut server.shape).kinds[kind.index()].terminating = terminating;
@@ -190,7 +190,9 @@ fn defines(object: &StoredObject) -> (&str, &str) {
 
 /// Whether instances can exist. Assumed where the status has no condition, as where only metadata is known.
 fn is_established(object: &StoredObject) -> bool {
-    condition(object, "Established").is_none_or(|status| status == "True")
+    object.condition("Established")["status"]
+        .as_str()
+        .is_none_or(|status| status == "True")
 }
 
 /// The served kinds that belong to a definition.
@@ -344,13 +346,6 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
     let fields = fields.and_then(Value::as_array).into_iter().flatten();
     let mut paths = fields.filter_map(|field| field.get("jsonPath")?.as_str());
     paths.any(|path| path.strip_prefix('.') == Some(label))
-}
-
-/// The status of a condition, if the object has it.
-fn condition<'a>(object: &'a StoredObject, condition: &str) -> Option<&'a str> {
-    let mut conditions = object.at(&["status", "conditions"])?.as_array()?.iter();
-    let entry = conditions.find(|entry| entry["type"] == condition)?;
-    entry["status"].as_str()
 }
 
 /// Sets a condition; its transition time changes with its status only.

@@ -264,7 +264,7 @@ impl ApiServer {
     /// controllers of the API server do right after the write.
     pub(in crate::api_server) fn accept_names(&mut self, kind: KindId, stored: &Arc<StoredObject>) {
         let mut object = StoredObject::clone(stored);
-        if super::condition(stored, "Established").is_none() {
+        if stored.condition("Established")["status"].is_null() {
             super::serve(self, &mut object);
         } else if super::is_established(stored) {
             let names = stored.at(&["spec", "names"]).cloned().unwrap_or(Value::Null);

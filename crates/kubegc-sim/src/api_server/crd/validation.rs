@@ -23,6 +23,9 @@ use crate::{
 /// A stored version that is no longer served is explained.
 const MISSING_VERSIONS_ARE_EXPLAINED: Behavior = Behavior::since(33, 0, "kubernetes #128746");
 
+/// The error about a missing stored version shows the stored versions, and not the missing one.
+const STORED_VERSIONS_ARE_SHOWN: Behavior = Behavior::since(22, 0, "between 1.20 and 1.32");
+
 const APPROVAL: &str = "api-approved.kubernetes.io";
 /// The Go type of a version.
 const VERSION: &str = "apiextensions.CustomResourceDefinitionVersion";
@@ -148,6 +151,9 @@ pub(crate) fn stored_versions(all: &At<'_>, c: &mut Check) {
         if version.get("storage").flag() && !is_stored {
             let shown = match c.version.has(behavior::VALUES_ARE_JSON) {
                 true => all.value.to_string(),
+                false if c.version.has(STORED_VERSIONS_ARE_SHOWN) => {
+                    go_syntax::value(c.version, all.value, "[]string")
+                }
                 false => go_syntax::value(c.version, version.value, VERSION),
             };
             all.invalid_as(c, &shown, &format!("must have the storage version {name}"));

@@ -187,10 +187,15 @@ impl ApiServer {
         {
             return Err(status::invalid_patch(printed, &problem));
         }
-        let decoded = self.decoded(kind, patched);
-        let mut object = decoded.map_err(|problem| unreadable(body, &problem))?;
+        let is_strategic = printed.is_some();
+        let is_shown = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
+        let printed = printed.or_else(|| is_shown.then(|| patched.to_string()));
+        let mut object = self.decoded(kind, patched).map_err(|problem| match &printed {
+            Some(printed) if is_shown => status::invalid_patch(printed, &problem),
+            _ => unreadable(body, &problem),
+        })?;
         keep_precision(&mut object.meta, &existing.meta);
-        if printed.is_some() {
+        if is_strategic {
             object.convert_from_unstructured(self.resource(kind));
         }
         if object.body == existing.body {

@@ -32,10 +32,8 @@ const BUDGETS_SAY_WHY: Behavior = Behavior::since(35, 0, "checkAndDecrement of 1
 const BUDGETS_SHOW_WHETHER_THEY_ALLOW: Behavior = Behavior::since(21, 0, "kubernetes #98127");
 
 /// Reason and message of the condition that denies disruptions, if it gives a message.
-fn denial(conditions: &[Value]) -> Option<(&str, &str)> {
-    let found = conditions
-        .iter()
-        .find(|condition| condition["type"] == "DisruptionAllowed")?;
+fn denial(budget: &StoredObject) -> Option<(&str, &str)> {
+    let found = budget.condition("DisruptionAllowed");
     let text = |key: &str| found[key].as_str().unwrap_or_default();
     let denies = text("status") == "False" && !text("message").is_empty();
     denies.then(|| (text("reason"), text("message")))
@@ -115,8 +113,7 @@ impl ApiServer {
 
     /// Whether a pod that is not ready can be evicted regardless of the allowed disruptions.
     fn is_exempt(&self, pod: &StoredObject, budget: &StoredObject) -> bool {
-        let mut conditions = pod.list_at(&["status", "conditions"]).iter();
-        if conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
+        if pod.condition("Ready")["status"] == "True" {
             return false;
         }
         let number = |key: &str| budget.at(&["status", key]).and_then(Value::as_i64).unwrap_or(0);
@@ -154,7 +151,7 @@ impl ApiServer {
         if allowed <= 0 {
             let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
             let (needed, healthy) = (needed.unwrap_or(0), healthy.unwrap_or(0));
-            let denial = denial(budget.list_at(&["status", "conditions"]));
+            let denial = denial(&budget);
             let refusal = format!("The disruption budget {name} does not allow evicting pods currently");
             let message = match denial.filter(|_| self.version.has(BUDGETS_SAY_WHY)) {
                 Some(("SyncFailed", why)) => format!("{refusal} because it failed sync: {why}"),

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope};
+use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope, identity::split_api_version};
 use serde_json::{Map, Value, json};
 
 use super::{ApiServer, SCALE, put};
@@ -308,10 +308,14 @@ fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
     let manifest = Manifest::read(scale.clone())?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
     if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {
-        return Err(status::bad_request(format!(
-            "{} in version \"{}\" cannot be handled as a Scale",
-            manifest.kind, manifest.api_version
-        )));
+        let version = split_api_version(&manifest.api_version).1;
+        let problem = status::unknown_conversion(version, &manifest.kind, "autoscaling", SCALE.kind);
+        return Err(status::sent_cannot_be_handled(
+            version,
+            &manifest.kind,
+            SCALE.kind,
+            &problem,
+        ));
     }
     let replicas = match manifest.object.at(&["spec", "replicas"]) {
         None | Some(Value::Null) => 0,

@@ -61,6 +61,7 @@ fn json(version: KubernetesVersion, value: &Value, ty: &str) -> String {
         return "null".to_owned();
     }
     match ty.trim_start_matches('*').split_once('.') {
+        Some(("core", "ResourceList")) => internal(version, value, &Type::Map(Box::new(Type::Quantity))),
         Some(("v1", "LabelSelector")) => selector(value),
         Some(("v1", name)) => ordered(value, StructId::named(name), str::to_owned),
         Some((_, "IntOrString")) if value.is_null() => "0".to_owned(),

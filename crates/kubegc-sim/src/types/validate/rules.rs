@@ -10,6 +10,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use kubegc_core::version::behavior::VALUES_ARE_JSON;
 use regex::Regex;
 use serde_json::Value;
 
@@ -356,6 +357,8 @@ impl Row {
     /// The value, as its errors show it.
     fn shown(&self, at: &At<'_>, outer: &Block<'_, '_>, c: &Check) -> String {
         match self.shown {
+            // An empty list or map is not null.
+            "" if at.value.is_null() && c.version.has(VALUES_ARE_JSON) => at.decoded(c).to_string(),
             "" => at.shown_in(c.version),
             "number" => at.number().to_string(),
             "text" => quoted(at.text()),

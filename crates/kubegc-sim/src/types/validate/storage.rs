@@ -58,7 +58,10 @@ pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
     let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));
     if !is_renamed_affinity(&new, &old, c) {
         let shown = match affinity.is_set() {
-            true => go_syntax::value(c.version, affinity.value, "core.VolumeNodeAffinity"),
+            true => {
+                let sent = new.get("nodeAffinity");
+                go_syntax::value(c.version, sent.decoded(c), "core.VolumeNodeAffinity")
+            }
             false => affinity.shown_in(c.version),
         };
         let problem = match c.since(27) {
@@ -104,9 +107,11 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
         let expressions = expressions.into_iter().flatten();
         for (expression, new) in expressions.zip(new_term.get("matchExpressions").items()) {
             let key = expression["key"].as_str().unwrap_or_default();
+            // Upstream renames a label without a new name to "".
             let renamed = RENAMED.iter().find(|(before, _)| *before == key);
-            if let Some((_, stable)) = renamed.filter(|(_, stable)| *stable == new.get("key").text()) {
-                expression["key"] = (*stable).into();
+            let stable = renamed.map_or("", |(_, stable)| stable);
+            if stable == new.get("key").text() {
+                expression["key"] = stable.into();
             }
         }
     }

@@ -1,11 +1,60 @@
-//! The rules of a test for the outcomes of pods and claims.
+//! A player of workloads for tests of operators: by rules, owners get pods and claims, and pods become ready,
+//! fail, restart and are replaced.
+//!
+//! The other controllers of a [`ControlPlane`](crate::ControlPlane) only delete objects, remove finalizers and
+//! adopt. With [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server
+//! and in the same loop:
+//!
+//! | actor in the trace | the player | `kubegc-controllers` |
+//! |---|---|---|
+//! | `deployment-controller` | creates the ReplicaSet of the template, scales it up | adopts, scales down, deletes old ReplicaSets |
+//! | `replicaset-controller` | creates pods | adopts, releases and deletes pods |
+//! | `statefulset-controller` | creates claims, creates, replaces, adopts and deletes pods | sets owners of claims |
+//! | `daemonset-controller` | creates, replaces, adopts and deletes pods | |
+//! | `job-controller` | creates pods; writes `active`, `ready` and the start | counts pods, removes finalizers, ends Jobs |
+//! | `node-lifecycle-controller` | | `NoExecute` taints |
+//! | `default-scheduler` | binds pods to nodes | |
+//! | `kubelet` | reports nodes, runs pods by the rules of the test | |
+//! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
+//!
+//! The player acts only when the garbage collector and the other controllers have nothing to do at this time,
+//! so that a pod is adopted, counted or deleted before it is replaced. A sync compares an object and its
+//! dependents with what they should be, and writes what is missing. It depends only on the objects on the
+//! server, the rules and the time.
+//!
+//! # Where it differs from Kubernetes
+//! - A new ReplicaSet begins with all replicas; strategies, `maxSurge` and partitions have no effect. Pods of
+//!   another template are deleted at once, those of an ordered StatefulSet one at a time, and none with
+//!   `OnDelete`.
+//! - There are no ControllerRevisions, no revision annotations, no progress deadlines and no
+//!   `minReadySeconds`. A paused Deployment is rolled out. Nothing writes the status of PodDisruptionBudgets.
+//! - Hashes are deterministic and change with the template; their values are not those of a real cluster.
+//! - All containers of a pod start, end and restart together, 10 s after each exit. Init containers have no
+//!   status, and readiness gates have no effect.
+//! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims, and chooses the node with the
+//!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
+//!   condition. Pods of DaemonSets are created with their node.
+//! - Indexed Jobs get no pods. CronJobs have no schedule. In every release the next pod of a Job is created
+//!   10 s after a failed pod, and twice as long, at most 10 minutes, after each further one without a success.
+//!   A deleted pod is replaced immediately. `podReplacementPolicy` has no effect.
+//! - A refused write is tried again when an object changes.
+//! - No Events are recorded. Steps have a reason for each verb.
+//!
+//! # Upstream
+//! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
+//! `replicaset`, `statefulset`, `daemon`, `job` and `nodelifecycle`.
 
-use std::{fmt, sync::Arc, time::Duration};
+mod owners;
+mod player;
+mod pods;
 
-use kubegc_core::ObjectMeta;
+use std::{iter::successors, sync::Arc, time::Duration};
+
+use kubegc_core::{ObjectMeta, OwnerReference, identity::split_api_version, record::Resource};
 use kubegc_sim::{ApiServer, StoredObject};
 
-use super::player::find;
+pub use self::pods::ready_node;
+pub(crate) use self::{player::Player, pods::DRIVER};
 
 /// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
 const CONTROLLERS_MAX: usize = 8;
@@ -46,7 +95,7 @@ pub struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    pub(super) const fn new(server: &'a ApiServer, object: &'a StoredObject) -> Self {
+    const fn new(server: &'a ApiServer, object: &'a StoredObject) -> Self {
         Self { server, object }
     }
 
@@ -66,17 +115,15 @@ impl<'a> Subject<'a> {
     /// Whether an owner of this kind and name controls it, directly or through others: a Deployment controls
     /// pods through a ReplicaSet, a CronJob through a Job.
     pub fn is_of(&self, kind: &str, name: &str) -> bool {
-        let mut owner = self.object.meta.controller().cloned();
-        for _ in 0..CONTROLLERS_MAX {
-            let Some(controller) = owner else { return false };
-            if *controller.kind == *kind && *controller.name == *name {
-                return true;
-            }
-            let namespace = &self.object.meta.namespace;
-            let object = find(self.server, &controller.kind, namespace, &controller.name);
-            owner = object.and_then(|object| object.meta.controller().cloned());
-        }
-        false
+        let above = |owner: &OwnerReference| {
+            let (group, _) = split_api_version(&owner.api_version);
+            let (resource, namespace) = (Resource::of_kind(group, &owner.kind)?, &self.meta().namespace);
+            let owner = player::find(self.server, resource, namespace, &owner.name)?;
+            owner.meta.controller().cloned()
+        };
+        let owners = successors(self.meta().controller().cloned(), above);
+        let mut owners = owners.take(CONTROLLERS_MAX);
+        owners.any(|owner| *owner.kind == *kind && *owner.name == *name)
     }
 }
 
@@ -99,9 +146,11 @@ type Rule<F> = Arc<dyn Fn(&Subject<'_>) -> Option<F> + Send + Sync>;
 ///     .pods(|pod| pod.has_label("app", "db").then_some(PodFate::Ready { after: Duration::from_secs(30) }));
 /// ```
 #[must_use]
-#[derive(Clone, Default)]
+#[derive(Clone, Default, derive_more::Debug)]
 pub struct Workloads {
+    #[debug("{} rules", pods.len())]
     pods: Vec<Rule<PodFate>>,
+    #[debug("{} rules", claims.len())]
     claims: Vec<Rule<ClaimFate>>,
     nodes: Vec<String>,
 }
@@ -139,7 +188,7 @@ impl Workloads {
         &self.nodes
     }
 
-    pub(super) fn pod(&self, pod: &Subject<'_>) -> PodFate {
+    fn pod(&self, pod: &Subject<'_>) -> PodFate {
         let ruled = self.pods.iter().find_map(|rule| rule(pod));
         ruled.unwrap_or_else(|| {
             let after = Duration::ZERO;
@@ -150,19 +199,9 @@ impl Workloads {
         })
     }
 
-    pub(super) fn claim(&self, claim: &Subject<'_>) -> ClaimFate {
+    fn claim(&self, claim: &Subject<'_>) -> ClaimFate {
         let after = Duration::ZERO;
         let ruled = self.claims.iter().find_map(|rule| rule(claim));
         ruled.unwrap_or(ClaimFate::Bound { after })
-    }
-}
-
-impl fmt::Debug for Workloads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Workloads")
-            .field("pod_rules", &self.pods.len())
-            .field("claim_rules", &self.claims.len())
-            .field("nodes", &self.nodes)
-            .finish()
     }
 }
