@@ -353,33 +353,21 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
 /// # Upstream
 /// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go).
 fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
-    let status = object.body_mut().entry("status").or_insert(Value::Null);
-    if !status.is_object() {
-        *status = json!({});
-    }
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
     let holds = if holds { "True" } else { "False" };
-    let now = now.truncate_to_secs().to_string();
-    let mut entry = json!({
-        "type": condition, "status": holds, "lastTransitionTime": now,
-        "reason": reason, "message": message(reason),
+    let former = object.condition(condition);
+    let since = former.get("lastTransitionTime");
+    let since = since.filter(|_| former["status"] == holds).cloned();
+    let entry = json!({
+        "type": condition, "status": holds, "reason": reason, "message": message(reason),
+        "lastTransitionTime": since.unwrap_or_else(|| now.truncate_to_secs().to_string().into()),
     });
-    let Value::Array(conditions) = &mut status["conditions"] else {
-        return;
-    };
+    let mut conditions = object.list_at(&["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|stored| stored["type"] == condition) {
-        Some(stored) => {
-            if let Some(since) = stored.get("lastTransitionTime")
-                && stored["status"] == entry["status"]
-            {
-                entry["lastTransitionTime"] = since.clone();
-            }
-            *stored = entry;
-        }
+        Some(stored) => *stored = entry,
         None => conditions.push(entry),
     }
+    let status = object.field_mut("status");
+    status.insert("conditions".to_owned(), conditions.into());
 }
 
 /// The message for the reason of a condition.
