@@ -286,15 +286,10 @@ impl ApiServer {
     }
 }
 
-/// The versions of a definition.
-fn versions(object: &StoredObject) -> impl Iterator<Item = &Value> {
-    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
-    versions.into_iter().flatten()
-}
-
 /// The value of a key in one version of a definition, or, in v1beta1, in the definition itself.
 fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &[&str]) -> Option<&'a Value> {
-    let entry = versions(object).find(|entry| entry["name"] == version);
+    let mut versions = object.list_at(&["spec", "versions"]).iter();
+    let entry = versions.find(|entry| entry["name"] == version);
     let own = entry.and_then(|entry| entry.get(key));
     own.or_else(|| object.at(for_all))
 }
@@ -313,7 +308,8 @@ pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a V
 }
 
 pub(super) fn storage_version(object: &StoredObject) -> &str {
-    let stored = versions(object).find(|version| version["storage"] == true);
+    let mut versions = object.list_at(&["spec", "versions"]).iter();
+    let stored = versions.find(|version| version["storage"] == true);
     let name = stored.and_then(|version| version.get("name")?.as_str());
     name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
@@ -343,9 +339,8 @@ pub(super) fn node<'a>(resource: &ApiResource, definition: Option<&'a StoredObje
 /// Whether instances can be selected by a field, such as `spec.color`.
 pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -> bool {
     let fields = of_version(object, version, "selectableFields", &["spec", "selectableFields"]);
-    let fields = fields.and_then(Value::as_array).into_iter().flatten();
-    let mut paths = fields.filter_map(|field| field.get("jsonPath")?.as_str());
-    paths.any(|path| path.strip_prefix('.') == Some(label))
+    let mut fields = fields.and_then(Value::as_array).into_iter().flatten();
+    fields.any(|field| field["jsonPath"].as_str().and_then(|path| path.strip_prefix('.')) == Some(label))
 }
 
 /// Sets a condition; its transition time changes with its status only.
