@@ -174,40 +174,29 @@ impl ApiServer {
             (_, managers) => managers.unwrap_or_default(),
         };
         let (merged, managers) = merged(&live, &applied, resource, place, managers, &request)?;
-        let Some(existing) = existing else {
-            return self.create_applied(kind, &namespace, name, merged, &managers);
-        };
-        let mut object = self.decoded_applied(kind, merged).map_err(|problem| {
-            status::bad_request(format!("unable to read the applied object: {problem}"))
-        })?;
-        keep_precision(&mut object.meta, &existing.meta);
-        check_names(self.version, &object.meta, &namespace, name)?;
-        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
-        let managers = ManagedFields::of(managers.to_json());
-        self.replace(kind, &existing, object, part, Some(managers), warnings)
-    }
-
-    fn create_applied(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        merged: Value,
-        managers: &Managers,
-    ) -> Result<Response, Refusal> {
-        let object = self.decoded_applied(kind, merged).map_err(|problem| {
-            status::cannot_be_handled(self.resource(kind), &self.resource(kind).kind, &problem)
-        })?;
-        check_names(self.version, &object.meta, namespace, name)?;
-        if !object.meta.uid.is_empty() {
-            let why = format!(
-                "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                object.meta.uid
-            );
-            return Err(status::conflict(self.resource(kind), name, &why));
+        let managers = Some(ManagedFields::of(managers.to_json()));
+        let mut object = self
+            .decoded_applied(kind, merged)
+            .map_err(|problem| match &existing {
+                Some(_) => status::bad_request(format!("unable to read the applied object: {problem}")),
+                None => status::cannot_be_handled(resource, &resource.kind, &problem),
+            })?;
+        if let Some(existing) = &existing {
+            keep_precision(&mut object.meta, &existing.meta);
         }
-        let managers = ManagedFields::of(managers.to_json());
-        self.try_create(kind, namespace, object, None, Some(managers))
+        check_names(self.version, &object.meta, &namespace, name)?;
+        let Some(existing) = existing else {
+            if !object.meta.uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                    object.meta.uid
+                );
+                return Err(status::conflict(resource, name, &why));
+            }
+            return self.try_create(kind, &namespace, object, None, managers);
+        };
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
+        self.replace(kind, &existing, object, part, managers, warnings)
     }
 
     /// The objects of a kind in the graph of types, in the rules of this release.
