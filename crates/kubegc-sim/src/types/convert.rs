@@ -140,16 +140,6 @@ pub(crate) fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&
     }
 }
 
-/// Applies a change to every object of a list.
-pub(crate) fn for_each(list: Option<&mut Value>, change: impl Fn(&mut Object)) {
-    let items = list.and_then(Value::as_array_mut);
-    items
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_object_mut)
-        .for_each(change);
-}
-
 fn ingress(object: &mut Object, from: &str, to: &str, convert: fn(&mut Object)) {
     let Some(spec) = object_mut(object, "spec") else {
         return;

@@ -30,8 +30,6 @@ const ONLY_PODS_GET_HOST_PORTS: Behavior = Behavior::since(
 const REPLACEMENT_IS_SET: Behavior = Behavior::since(29, 0, "the feature gate JobPodReplacementPolicy is on");
 /// The defaults of Jobs include `manualSelector`.
 const JOBS_ARE_COMPLETE: Behavior = Behavior::since(29, 0, "kubernetes #120206");
-/// Pods, but not templates, wait one second instead of a negative number of seconds.
-const GRACE_IS_NOT_NEGATIVE: Behavior = Behavior::since(27, 0, "Convert_v1_Pod_To_core_Pod of 1.27");
 /// Namespaces get a label with their name.
 pub(crate) const NAMESPACES_ARE_LABELLED: Behavior = Behavior::since(21, 0, "kubernetes #96968");
 
@@ -166,23 +164,13 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
         "Deployment" | "ReplicaSet" | "DaemonSet" | "StatefulSet"
             if matches!(variant, "extensions.v1beta1" | "apps.v1beta1") =>
         {
-            let labels = template_labels(object);
-            if let Some(labels) = &labels
-                && let Some(spec) = object_mut(object, "spec")
-            {
+            label(object, |spec, labels| {
                 set_nil(spec, "selector", json!({"matchLabels": labels}));
-            }
-            label(object, labels);
+            });
         }
-        "ReplicationController" => {
-            let labels = template_labels(object);
-            if let Some(labels) = &labels
-                && let Some(spec) = object_mut(object, "spec")
-            {
-                set_empty(spec, "selector", labels.clone());
-            }
-            label(object, labels);
-        }
+        "ReplicationController" => label(object, |spec, labels| {
+            set_empty(spec, "selector", labels.clone());
+        }),
         "Namespace" if version.has(NAMESPACES_ARE_LABELLED) => {
             let name = object.get("metadata").and_then(|metadata| metadata.get("name"));
             if let Some(name) = name.filter(|name| name.as_str() != Some("")).cloned()
@@ -216,15 +204,10 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
                     );
                 }
             }
-            let labels = template_labels(object);
-            label(object, labels);
+            label(object, |_, _| {});
         }
         "Pod" => {
             if let Some(spec) = object_mut(object, "spec") {
-                let grace = spec.get("terminationGracePeriodSeconds").and_then(Value::as_i64);
-                if grace.is_some_and(|seconds| seconds < 0) && version.has(GRACE_IS_NOT_NEGATIVE) {
-                    spec.insert("terminationGracePeriodSeconds".to_owned(), 1.into());
-                }
                 requests_from_limits(spec);
                 qos::set_requests(spec);
                 set_nil(spec, "enableServiceLinks", true);
@@ -253,23 +236,9 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
         "Volume" if object.keys().all(|key| key == "name") => {
             object.insert("emptyDir".to_owned(), json!({}));
         }
-        "Container" | "EphemeralContainer" if text(object, "imagePullPolicy").is_empty() => {
-            let policy = if is_latest(text(object, "image")) {
-                "Always"
-            } else {
-                "IfNotPresent"
-            };
-            object.insert("imagePullPolicy".to_owned(), policy.into());
-        }
+        "Container" | "EphemeralContainer" => pull_policy(object, "imagePullPolicy", "image"),
         "GRPCAction" => set_nil(object, "service", ""),
-        "ImageVolumeSource" if text(object, "pullPolicy").is_empty() => {
-            let reference = text(object, "reference");
-            let policy = match !reference.is_empty() && is_latest(reference) {
-                true => "Always",
-                false => "IfNotPresent",
-            };
-            object.insert("pullPolicy".to_owned(), policy.into());
-        }
+        "ImageVolumeSource" => pull_policy(object, "pullPolicy", "reference"),
         "Service" if version.has(ADDRESSES_HAVE_MODES) => default_modes(object),
         "ServiceSpec" => service(object, version),
         "ServicePort" => {
@@ -338,16 +307,28 @@ fn dependent(object: &mut Object, name: &str, variant: &str, version: Kubernetes
     }
 }
 
-fn template_labels(object: &Object) -> Option<Value> {
-    let template = object.get("spec")?.get("template")?;
-    let labels = template.get("metadata")?.get("labels")?;
-    labels.is_object().then(|| labels.clone())
+/// Selects the labels of the template, and labels an object that has no labels with them.
+fn label(object: &mut Object, select: fn(&mut Object, &Value)) {
+    let Some(spec) = object_mut(object, "spec") else {
+        return;
+    };
+    let labels = |spec: &Object| spec.get("template")?.get("metadata")?.get("labels").cloned();
+    if let Some(labels) = labels(spec).filter(Value::is_object) {
+        select(spec, &labels);
+        if let Some(metadata) = object_mut(object, "metadata") {
+            set_empty(metadata, "labels", labels);
+        }
+    }
 }
 
-/// Labels an object that has no labels.
-fn label(object: &mut Object, labels: Option<Value>) {
-    if let (Some(labels), Some(metadata)) = (labels, object_mut(object, "metadata")) {
-        set_empty(metadata, "labels", labels);
+/// The policy of an image: `latest` is always pulled.
+fn pull_policy(object: &mut Object, key: &str, image: &str) {
+    if text(object, key).is_empty() {
+        let policy = match is_latest(text(object, image)) {
+            true => "Always",
+            false => "IfNotPresent",
+        };
+        object.insert(key.to_owned(), policy.into());
     }
 }
 

@@ -38,9 +38,6 @@ use value::Form;
 
 /// Decodes an object by its version: pruned, with defaults, in the stored shape. `apiVersion` and `kind` are
 /// dropped. Returns it and whether it differs from its normal form.
-///
-/// # Errors
-/// The decoder's message for a value of the wrong type.
 pub(crate) fn decode(
     sent: Value,
     resource: &ApiResource,
@@ -72,9 +69,6 @@ pub(crate) fn decode(
 }
 
 /// Decodes the metadata of a custom resource.
-///
-/// # Errors
-/// The decoder's message for a value of the wrong type.
 pub(crate) fn decoded_metadata(sent: Value, version: KubernetesVersion) -> Result<Value, String> {
     value::metadata(sent, version).map_err(|error| error.text("ObjectMeta", version))
 }

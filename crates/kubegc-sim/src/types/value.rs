@@ -69,9 +69,6 @@ impl Form {
 }
 
 /// The fields of a struct in this form, with those behind feature gates that are off.
-///
-/// # Errors
-/// The first value of the wrong type.
 pub(crate) fn fields(
     mut sent: Map<String, Value>,
     id: StructId,
@@ -94,9 +91,6 @@ pub(crate) fn fields(
 }
 
 /// Metadata in its normal form.
-///
-/// # Errors
-/// The first value of the wrong type.
 pub(crate) fn metadata(sent: Value, version: KubernetesVersion) -> Result<Value, Mismatch> {
     match StructId::named("ObjectMeta") {
         Some(id) => normalized(sent, &Type::Struct(id), &Form::normal(version)),

@@ -121,6 +121,30 @@ impl<'a> Place<'a> {
         value.is_array() && self.list() != ListKind::Atomic
     }
 
+    /// The fields or items of a value that can be owned separately; `None` where the value is owned as one.
+    ///
+    /// # Errors
+    /// The index and the problem of an item without identity.
+    pub(super) fn parts<'v>(
+        self,
+        value: &'v Value,
+    ) -> Result<Option<Vec<(Element, &'v Value)>>, (usize, String)> {
+        Ok(match value {
+            Value::Object(fields) if self.is_map(value) => {
+                let fields = fields.iter();
+                Some(
+                    fields
+                        .map(|(name, value)| (Element::field(name), value))
+                        .collect(),
+                )
+            }
+            Value::Array(items) if self.is_list(value) => {
+                Some(self.elements(items)?.into_iter().zip(items).collect())
+            }
+            _ => None,
+        })
+    }
+
     /// The value that every object has at this position, and that therefore no manager owns.
     pub(super) fn always(self) -> Option<&'static Value> {
         static EMPTY_OBJECT: LazyLock<Value> = LazyLock::new(|| Value::Object(Map::new()));

@@ -1,6 +1,6 @@
 //! Sets of fields, and their `FieldsV1` form in `managedFields`.
 
-use std::{collections::BTreeMap, fmt::Write};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -22,6 +22,11 @@ pub(super) enum Element {
 impl Element {
     pub(super) fn field(name: &str) -> Self {
         Self::Field(name.to_owned())
+    }
+
+    /// Whether it is an item of a list.
+    pub(super) const fn is_item(&self) -> bool {
+        !matches!(self, Self::Field(_))
     }
 
     fn read(text: &str) -> Option<Self> {
@@ -58,26 +63,22 @@ impl Element {
         }
     }
 
-    /// Appends the step to a path in the form of error messages: `.spec.containers[name="web"]`.
-    fn show(&self, path: &mut String) {
-        // Writing to a String does not fail.
-        let _infallible = match self {
-            Self::Field(name) => write!(path, ".{name}"),
+    /// The step in the form of error messages, such as `.spec` or `[name="web"]`.
+    fn shown(&self) -> String {
+        match self {
+            Self::Field(name) => format!(".{name}"),
             Self::Key(keys) => {
                 let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={value}")).collect();
-                write!(path, "[{}]", keys.join(","))
+                format!("[{}]", keys.join(","))
             }
-            Self::Value(value) => write!(path, "[={value}]"),
-        };
+            Self::Value(value) => format!("[={value}]"),
+        }
     }
 }
 
 /// A path in the form of error messages.
 pub(super) fn shown(path: &[Element]) -> String {
-    path.iter().fold(String::new(), |mut text, element| {
-        element.show(&mut text);
-        text
-    })
+    path.iter().map(Element::shown).collect()
 }
 
 /// A set of paths. Paths share their prefixes.

@@ -8,7 +8,7 @@
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Place, compare, conflict::Conflict, field_set::FieldSet, set_of};
+use super::{Place, compare, field_set::FieldSet, managed::Conflict, set_of};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");

@@ -1,14 +1,16 @@
-//! Owners of fields: reads, changes and writes `metadata.managedFields`.
+//! Owners of fields: reads, changes and writes `metadata.managedFields`, and refuses conflicts between them.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
     compare::{Comparison, set_of},
-    conflict::Conflict,
     dialect::{OWNED_VALUES_STAY_WHOLE, Place},
-    field_set::{Element, FieldSet},
+    field_set::{Element, FieldSet, shown},
 };
+use crate::status::{self, Cause, Details, Refusal, quoted};
 
 /// The operation by which a manager got its fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,6 +42,19 @@ impl Manager {
             && self.subresource == other.subresource
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
+
+    fn shown(&self) -> String {
+        let mut text = quoted(&self.name);
+        if !self.subresource.is_empty() {
+            text.push_str(" with subresource ");
+            text.push_str(&quoted(&self.subresource));
+        }
+        if self.operation == Operation::Update {
+            text.push_str(" using ");
+            text.push_str(&self.api_version);
+        }
+        text
+    }
 }
 
 /// The fields of one manager.
@@ -53,6 +68,17 @@ struct Entry {
     fields_type: FieldsType,
     #[serde(default, rename = "fieldsV1")]
     fields: FieldSet,
+}
+
+impl Entry {
+    fn new(manager: &Manager, fields: FieldSet) -> Self {
+        Self {
+            manager: manager.clone(),
+            time: None,
+            fields_type: FieldsType::FieldsV1,
+            fields,
+        }
+    }
 }
 
 /// The only form of field sets.
@@ -115,12 +141,7 @@ impl Managers {
                 std::mem::replace(&mut entry.fields, fields)
             }
             None => {
-                self.0.push(Entry {
-                    manager: manager.clone(),
-                    time: None,
-                    fields_type: FieldsType::FieldsV1,
-                    fields,
-                });
+                self.0.push(Entry::new(manager, fields));
                 FieldSet::default()
             }
         }
@@ -172,12 +193,7 @@ impl Managers {
             // The version of a scale makes another manager, except of one that applies.
             if entry.manager.operation == Operation::Update && !entry.fields.shared(&path).is_empty() {
                 entry.fields.remove(replicas);
-                passed.push(Entry {
-                    manager: entry.manager.clone(),
-                    time: None,
-                    fields_type: FieldsType::FieldsV1,
-                    fields: path.clone(),
-                });
+                passed.push(Entry::new(&entry.manager, path.clone()));
             }
         }
         self.0.retain(|entry| !entry.fields.is_empty());
@@ -229,6 +245,45 @@ impl Managers {
         self.put(manager, all);
         self.touch(manager, time);
     }
+}
+
+/// One field that another manager owns and that the configuration would change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) manager: Manager,
+    pub(super) path: Vec<Element>,
+}
+
+/// The refusal of an apply.
+///
+/// # Upstream
+/// `NewConflictError` in `apimachinery/pkg/util/managedfields/internal/conflict.go`, 1.30.
+pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
+    let causes = conflicts.iter().map(|conflict| Cause {
+        reason: "FieldManagerConflict",
+        field: shown(&conflict.path),
+        message: format!("conflict with {}", conflict.manager.shown()),
+    });
+    let message = match conflicts {
+        [only] => format!(
+            "Apply failed with 1 conflict: conflict with {}: {}",
+            only.manager.shown(),
+            shown(&only.path)
+        ),
+        _ => {
+            let mut fields = BTreeMap::<String, String>::new();
+            for Conflict { manager, path } in conflicts {
+                let shown = shown(path);
+                *fields.entry(manager.shown()).or_default() += &format!("\n- {shown}");
+            }
+            let lines = fields.into_iter();
+            let lines = lines.map(|(manager, fields)| format!("conflicts with {manager}:{fields}"));
+            let lines = Vec::from_iter(lines).join("\n");
+            format!("Apply failed with {} conflicts: {lines}", conflicts.len())
+        }
+    };
+    let details = Details::default().with_causes(causes.collect());
+    status::refusal(409, "Conflict", message, details)
 }
 
 /// Removes the fields that no manager can own, such as those that the server sets.

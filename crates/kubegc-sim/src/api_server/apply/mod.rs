@@ -10,7 +10,6 @@
 
 mod compare;
 mod config;
-mod conflict;
 mod dialect;
 mod field_set;
 mod last_applied;
@@ -47,6 +46,9 @@ pub struct ApplyOptions {
     /// Default: false.
     pub force: bool,
 }
+
+/// Errors about configurations name the object.
+const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
 
 /// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
@@ -172,40 +174,29 @@ impl ApiServer {
             (_, managers) => managers.unwrap_or_default(),
         };
         let (merged, managers) = merged(&live, &applied, resource, place, managers, &request)?;
-        let Some(existing) = existing else {
-            return self.create_applied(kind, &namespace, name, merged, &managers);
-        };
-        let mut object = self.decoded_applied(kind, merged).map_err(|problem| {
-            status::bad_request(format!("unable to read the applied object: {problem}"))
-        })?;
-        keep_precision(&mut object.meta, &existing.meta);
-        check_names(self.version, &object.meta, &namespace, name)?;
-        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
-        let managers = ManagedFields::of(managers.to_json());
-        self.replace(kind, &existing, object, part, Some(managers), warnings)
-    }
-
-    fn create_applied(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        merged: Value,
-        managers: &Managers,
-    ) -> Result<Response, Refusal> {
-        let object = self.decoded_applied(kind, merged).map_err(|problem| {
-            status::cannot_be_handled(self.resource(kind), &self.resource(kind).kind, &problem)
-        })?;
-        check_names(self.version, &object.meta, namespace, name)?;
-        if !object.meta.uid.is_empty() {
-            let why = format!(
-                "uid mismatch: the provided object specified uid {}, and no existing object was found",
-                object.meta.uid
-            );
-            return Err(status::conflict(self.resource(kind), name, &why));
+        let managers = Some(ManagedFields::of(managers.to_json()));
+        let mut object = self
+            .decoded_applied(kind, merged)
+            .map_err(|problem| match &existing {
+                Some(_) => status::bad_request(format!("unable to read the applied object: {problem}")),
+                None => status::cannot_be_handled(resource, &resource.kind, &problem),
+            })?;
+        if let Some(existing) = &existing {
+            keep_precision(&mut object.meta, &existing.meta);
         }
-        let managers = ManagedFields::of(managers.to_json());
-        self.try_create(kind, namespace, object, None, Some(managers))
+        check_names(self.version, &object.meta, &namespace, name)?;
+        let Some(existing) = existing else {
+            if !object.meta.uid.is_empty() {
+                let why = format!(
+                    "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                    object.meta.uid
+                );
+                return Err(status::conflict(resource, name, &why));
+            }
+            return self.try_create(kind, &namespace, object, None, managers);
+        };
+        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
+        self.replace(kind, &existing, object, part, managers, warnings)
     }
 
     /// The objects of a kind in the graph of types, in the rules of this release.
@@ -217,16 +208,8 @@ impl ApiServer {
             types: self.settings.types,
         }
     }
-}
 
-/// Errors about configurations name the object.
-const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
-
-impl ApiServer {
     /// Decodes the result of applying a configuration.
-    ///
-    /// # Errors
-    /// Names the field with a value of the wrong type.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
             self.decode_custom(kind, object, true)
@@ -255,13 +238,11 @@ impl ApiServer {
         };
         Err(malformed(self.version, applied, self.resource(kind), &problem))
     }
-}
 
-impl ApiServer {
     /// The conflict of an apply that changes the replicas of a scale. Upstream tracks owners of a scale
     /// separately; here they are not stored.
     pub(super) fn scale_conflict(&self) -> Refusal {
-        let conflict = conflict::Conflict {
+        let conflict = managed::Conflict {
             manager: Manager {
                 name: BEFORE_FIRST_APPLY.to_owned(),
                 operation: Operation::Update,
@@ -270,7 +251,7 @@ impl ApiServer {
             },
             path: ["spec", "replicas"].map(field_set::Element::field).into(),
         };
-        conflict::refusal(&[conflict])
+        managed::refusal(&[conflict])
     }
 }
 
@@ -330,7 +311,7 @@ fn merged(
         last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
     }
     if !request.force && !conflicts.is_empty() {
-        return Err(conflict::refusal(&conflicts));
+        return Err(managed::refusal(&conflicts));
     }
     let is_changed = if place.has(VALUES_ARE_COMPARED) {
         merged != *live

@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::types::{
-    convert::{for_each, rename},
-    defaults::object_mut,
+    convert::rename,
+    defaults::{object_mut, objects_in},
 };
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
@@ -25,24 +25,20 @@ pub(crate) fn to_v1(body: &mut Map<String, Value>) {
         return;
     };
     let version = spec.remove("version").filter(Value::is_string);
-    let mut versions = match spec.remove("versions") {
-        Some(Value::Array(versions)) if !versions.is_empty() => Value::Array(versions),
-        _ => version
-            .map(|name| json!({"name": name, "served": true, "storage": true}))
-            .into_iter()
-            .collect(),
-    };
+    if !matches!(spec.get("versions"), Some(Value::Array(versions)) if !versions.is_empty()) {
+        let only = version.map(|name| json!({"name": name, "served": true, "storage": true}));
+        spec.insert("versions".to_owned(), only.into_iter().collect());
+    }
     for (for_all, key) in OF_VERSIONS {
         if let Some(value) = spec.remove(for_all).filter(|value| !value.is_null()) {
-            for_each(Some(&mut versions), |version| {
+            for version in objects_in(spec, "versions") {
                 version.entry(key).or_insert_with(|| value.clone());
-            });
+            }
         }
     }
-    for_each(Some(&mut versions), |version| {
+    for version in objects_in(spec, "versions") {
         rename_columns(version, "JSONPath", "jsonPath");
-    });
-    spec.insert("versions".to_owned(), versions);
+    }
     if let Some(conversion) = object_mut(spec, "conversion") {
         let client = conversion.remove("webhookClientConfig");
         let reviews = conversion.remove("conversionReviewVersions");
@@ -58,9 +54,9 @@ pub(crate) fn from_v1(body: &mut Map<String, Value>) {
     to_internal(body);
     if let Some(spec) = object_mut(body, "spec") {
         rename_columns(spec, "jsonPath", "JSONPath");
-        for_each(spec.get_mut("versions"), |version| {
+        for version in objects_in(spec, "versions") {
             rename_columns(version, "jsonPath", "JSONPath");
-        });
+        }
     }
 }
 
@@ -98,7 +94,7 @@ pub(super) fn to_internal(body: &mut Map<String, Value>) {
 
 /// Renames the path of each column of a version, or of all versions.
 fn rename_columns(of: &mut Map<String, Value>, from: &str, to: &str) {
-    for_each(of.get_mut("additionalPrinterColumns"), |column| {
+    for column in objects_in(of, "additionalPrinterColumns") {
         rename(column, [(from, to)]);
-    });
+    }
 }

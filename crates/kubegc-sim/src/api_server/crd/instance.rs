@@ -241,31 +241,28 @@ pub(super) fn retain_changed(causes: &mut Vec<Cause>, value: &Value, old: &Value
 pub(super) fn embedded_problems(object: At<'_>, schema: &Value, causes: &mut Vec<Cause>) {
     Place::of(object, None, schema).visit(&mut |place| {
         let fields = place.at.value.as_object();
-        if let Some(fields) = fields.filter(|_| is_embedded(place.schema)) {
-            embedded(fields, &place.at, causes);
+        let Some(fields) = fields.filter(|_| is_embedded(place.schema)) else {
+            return;
+        };
+        for key in ["apiVersion", "kind"] {
+            let field = place.at.get(key).path.to_string();
+            let Some(value) = fields.get(key) else {
+                causes.push(Cause::required(field, "must not be empty"));
+                continue;
+            };
+            let problems = match (value, key) {
+                (Value::String(text), _) if text.is_empty() => vec!["must not be empty".to_owned()],
+                (Value::String(text), "kind") => formats::kind_name(text),
+                (Value::String(text), _) if text.matches('/').count() > 1 => {
+                    vec![format!("unexpected GroupVersion string: {text}")]
+                }
+                (Value::String(_), _) => Vec::new(),
+                _ => vec!["must be a string".to_owned()],
+            };
+            let invalid = |problem: String| Cause::invalid(field.as_str(), &go::shown(value), &problem);
+            causes.extend(problems.into_iter().map(invalid));
         }
     });
-}
-
-fn embedded(fields: &Map<String, Value>, at: &At<'_>, causes: &mut Vec<Cause>) {
-    for key in ["apiVersion", "kind"] {
-        let field = at.get(key).path.to_string();
-        let Some(value) = fields.get(key) else {
-            causes.push(Cause::required(field, "must not be empty"));
-            continue;
-        };
-        let problems = match (value, key) {
-            (Value::String(text), _) if text.is_empty() => vec!["must not be empty".to_owned()],
-            (Value::String(text), "kind") => formats::kind_name(text),
-            (Value::String(text), _) if text.matches('/').count() > 1 => {
-                vec![format!("unexpected GroupVersion string: {text}")]
-            }
-            (Value::String(_), _) => Vec::new(),
-            _ => vec!["must be a string".to_owned()],
-        };
-        let invalid = |problem: String| Cause::invalid(field.as_str(), &go::shown(value), &problem);
-        causes.extend(problems.into_iter().map(invalid));
-    }
 }
 
 /// The duplicate items of sets and maps.

@@ -286,15 +286,10 @@ impl ApiServer {
     }
 }
 
-/// The versions of a definition.
-fn versions(object: &StoredObject) -> impl Iterator<Item = &Value> {
-    let versions = object.at(&["spec", "versions"]).and_then(Value::as_array);
-    versions.into_iter().flatten()
-}
-
 /// The value of a key in one version of a definition, or, in v1beta1, in the definition itself.
 fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &[&str]) -> Option<&'a Value> {
-    let entry = versions(object).find(|entry| entry["name"] == version);
+    let mut versions = object.list_at(&["spec", "versions"]).iter();
+    let entry = versions.find(|entry| entry["name"] == version);
     let own = entry.and_then(|entry| entry.get(key));
     own.or_else(|| object.at(for_all))
 }
@@ -313,7 +308,8 @@ pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a V
 }
 
 pub(super) fn storage_version(object: &StoredObject) -> &str {
-    let stored = versions(object).find(|version| version["storage"] == true);
+    let mut versions = object.list_at(&["spec", "versions"]).iter();
+    let stored = versions.find(|version| version["storage"] == true);
     let name = stored.and_then(|version| version.get("name")?.as_str());
     name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
@@ -343,9 +339,8 @@ pub(super) fn node<'a>(resource: &ApiResource, definition: Option<&'a StoredObje
 /// Whether instances can be selected by a field, such as `spec.color`.
 pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -> bool {
     let fields = of_version(object, version, "selectableFields", &["spec", "selectableFields"]);
-    let fields = fields.and_then(Value::as_array).into_iter().flatten();
-    let mut paths = fields.filter_map(|field| field.get("jsonPath")?.as_str());
-    paths.any(|path| path.strip_prefix('.') == Some(label))
+    let mut fields = fields.and_then(Value::as_array).into_iter().flatten();
+    fields.any(|field| field["jsonPath"].as_str().and_then(|path| path.strip_prefix('.')) == Some(label))
 }
 
 /// Sets a condition; its transition time changes with its status only.
@@ -353,33 +348,21 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
 /// # Upstream
 /// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go).
 fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
-    let status = object.body_mut().entry("status").or_insert(Value::Null);
-    if !status.is_object() {
-        *status = json!({});
-    }
-    if !status["conditions"].is_array() {
-        status["conditions"] = json!([]);
-    }
     let holds = if holds { "True" } else { "False" };
-    let now = now.truncate_to_secs().to_string();
-    let mut entry = json!({
-        "type": condition, "status": holds, "lastTransitionTime": now,
-        "reason": reason, "message": message(reason),
+    let former = object.condition(condition);
+    let since = former.get("lastTransitionTime");
+    let since = since.filter(|_| former["status"] == holds).cloned();
+    let entry = json!({
+        "type": condition, "status": holds, "reason": reason, "message": message(reason),
+        "lastTransitionTime": since.unwrap_or_else(|| now.truncate_to_secs().to_string().into()),
     });
-    let Value::Array(conditions) = &mut status["conditions"] else {
-        return;
-    };
+    let mut conditions = object.list_at(&["status", "conditions"]).to_vec();
     match conditions.iter_mut().find(|stored| stored["type"] == condition) {
-        Some(stored) => {
-            if let Some(since) = stored.get("lastTransitionTime")
-                && stored["status"] == entry["status"]
-            {
-                entry["lastTransitionTime"] = since.clone();
-            }
-            *stored = entry;
-        }
+        Some(stored) => *stored = entry,
         None => conditions.push(entry),
     }
+    let status = object.field_mut("status");
+    status.insert("conditions".to_owned(), conditions.into());
 }
 
 /// The message for the reason of a condition.

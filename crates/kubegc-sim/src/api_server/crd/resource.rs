@@ -348,36 +348,31 @@ fn change_fields<T>(object: &mut StoredObject, change: impl FnOnce(&mut Value) -
     result
 }
 
-/// Stores numbers without a fractional part as integers.
+/// Stores numbers without a fractional part as integers. Depth is bounded by the parser that read the value.
 fn whole_numbers(value: &mut Value) {
-    let mut pending = vec![value];
-    // Terminates: each value is processed once.
-    while let Some(value) = pending.pop() {
-        match value {
-            Value::Object(fields) => pending.extend(fields.values_mut()),
-            Value::Array(items) => pending.extend(items),
-            Value::Number(number) if number.is_f64() => {
-                let float = number.as_f64().unwrap_or_default();
-                // Below 2^53 every whole number has one form.
-                if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
-                    *number = (float as i64).into();
-                }
+    match value {
+        Value::Object(fields) => fields.values_mut().for_each(whole_numbers),
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Number(number) if number.is_f64() => {
+            let float = number.as_f64().unwrap_or_default();
+            // Below 2^53 every whole number has one form.
+            if float.fract() == 0.0 && float.abs() < 9_007_199_254_740_992.0 {
+                *number = (float as i64).into();
             }
-            _ => {}
         }
+        _ => {}
     }
 }
 
 /// The value at a path such as `.spec.replicas`.
 fn at<'a>(object: &'a Value, path: &str) -> Result<Option<&'a Value>, String> {
-    let mut value = object;
-    let parts: Vec<&str> = path.trim_start_matches('.').split('.').collect();
-    for (index, part) in parts.iter().enumerate() {
+    let (mut value, mut read) = (object, String::new());
+    for part in path.trim_start_matches('.').split('.') {
+        read = format!("{read}.{part}");
         let Value::Object(fields) = value else {
-            let path = format!(".{}", parts.get(..=index).unwrap_or_default().join("."));
-            return Err(mistyped(&path, value, "map[string]interface{}"));
+            return Err(mistyped(&read, value, "map[string]interface{}"));
         };
-        match fields.get(*part) {
+        match fields.get(part) {
             None => return Ok(None),
             Some(below) => value = below,
         }

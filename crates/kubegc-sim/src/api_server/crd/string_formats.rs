@@ -4,10 +4,12 @@
 //! `supportedFormats` in `apiextensions-apiserver/pkg/apiserver/validation/formats.go`, 1.20.2, and
 //! `kube-openapi/pkg/validation/strfmt`.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 use kubegc_core::Timestamp;
 use regex::Regex;
+
+use crate::types::validate::parse_cidr;
 
 /// The formats that are defined by a pattern, one a line.
 const PATTERNS: &str = r"bsonobjectid ^[0-9a-fA-F]{24}$
@@ -53,7 +55,7 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
     match name.as_str() {
         "ipv4" => text.parse::<Ipv4Addr>().is_ok(),
         "ipv6" => text.parse::<Ipv6Addr>().is_ok(),
-        "cidr" => is_cidr(text),
+        "cidr" => parse_cidr(text).is_some(),
         "date" => text.len() == "2006-01-02".len() && Timestamp::parse(&format!("{text}T00:00:00Z")).is_ok(),
         "datetime" => Timestamp::parse(text).is_ok(),
         "isbn10" => is_isbn10(text),
@@ -62,16 +64,6 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
         "creditcard" => is_card(text),
         _ => true,
     }
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, length)) = text.split_once('/') else {
-        return false;
-    };
-    address.parse().is_ok_and(|address: IpAddr| {
-        let max = if address.is_ipv4() { 32 } else { 128 };
-        length.parse::<u8>().is_ok_and(|length| length <= max)
-    })
 }
 
 fn digits(text: &str) -> Vec<u32> {

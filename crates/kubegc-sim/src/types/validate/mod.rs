@@ -47,6 +47,7 @@ use crate::{
 };
 #[cfg(feature = "cel")]
 pub(crate) use networking::masked;
+pub(crate) use networking::parse_cidr;
 pub(crate) use rules::apply as section;
 
 /// The functions of the rows of `rules.txt` with `fn`.

@@ -246,7 +246,7 @@ pub(super) fn address_of_balancer(ip: &At<'_>, c: &mut Check) {
 }
 
 /// `net.ParseCIDR`: the network and the length of its mask.
-pub(super) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
     let (address, length) = text.split_once('/')?;
     let address = formats::parse_ip(address)?;
     if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {

@@ -100,9 +100,6 @@ impl Network {
 type Problem<'t> = (&'static str, &'t str);
 
 /// An address and its zone.
-///
-/// # Errors
-/// Go's error.
 fn parse(text: &str) -> Result<(IpAddr, &str), String> {
     let parsed = match text.find(['.', ':', '%']).and_then(|at| text.as_bytes().get(at)) {
         Some(b'.') => match text.parse() {

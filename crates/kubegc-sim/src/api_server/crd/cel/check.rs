@@ -51,7 +51,7 @@ pub(super) fn located(source: &str, line: usize, column: usize, message: &str) -
 }
 
 /// Types and references of the nodes of an expression.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Checked<'a> {
     pub(super) result: Ty<'a>,
     types: BTreeMap<u64, Ty<'a>>,
@@ -100,15 +100,12 @@ pub(super) fn check<'a>(
         });
         return Err(shown.collect::<Vec<String>>().join("\n"));
     }
-    let bindings = &checker.bindings;
-    let types = checker.types.iter().map(|(id, ty)| (*id, bindings.concrete(ty)));
-    let types: BTreeMap<u64, Ty<'a>> = types.collect();
-    Ok(Checked {
-        result: types.get(&expression.id).cloned().unwrap_or_default(),
-        types,
-        calls: checker.calls,
-        unordered: checker.unordered,
-    })
+    let mut checked = checker.checked;
+    for ty in checked.types.values_mut() {
+        *ty = checker.bindings.concrete(ty);
+    }
+    checked.result = checked.ty(expression);
+    Ok(checked)
 }
 
 #[derive(Default)]
@@ -124,9 +121,7 @@ struct Checker<'a> {
     literals: Vec<CompileError>,
     /// How many calls of `format` surround the expression: their lists may have elements of several types.
     formats: usize,
-    types: BTreeMap<u64, Ty<'a>>,
-    calls: BTreeMap<u64, Vec<&'static Overload>>,
-    unordered: BTreeSet<u64>,
+    checked: Checked<'a>,
 }
 
 impl<'a> Checker<'a> {
@@ -197,7 +192,7 @@ impl<'a> Checker<'a> {
             }
             Expr::Struct(literal) => self.error(expression.id, undeclared(&literal.type_name)),
         };
-        self.types.insert(expression.id, ty.clone());
+        self.checked.types.insert(expression.id, ty.clone());
         ty
     }
 
@@ -269,7 +264,8 @@ impl<'a> Checker<'a> {
             && let [object, field] = call.args.as_slice()
             && let Expr::Literal(LiteralValue::String(field)) = &field.expr
         {
-            self.calls.insert(id, overloads(name, self.minor).collect());
+            let all = overloads(name, self.minor).collect();
+            self.checked.calls.insert(id, all);
             return self.select(id, object, field.inner(), true);
         }
         // A function in a namespace, such as `ip.isCanonical`.
@@ -297,7 +293,7 @@ impl<'a> Checker<'a> {
         let of_keyed = matches!(operands.first(), Some(Ty::Keyed(_)));
         match name {
             operators::EQUALS | operators::NOT_EQUALS if of_keyed => {
-                self.unordered.insert(id);
+                self.checked.unordered.insert(id);
             }
             operators::ADD if operands.iter().any(|operand| matches!(operand, Ty::Keyed(_))) => {
                 let message = "the sum of lists of the types set and map is not covered by this simulated API \
@@ -323,8 +319,8 @@ impl<'a> Checker<'a> {
         if self.errors.len() > before {
             return Ty::ERROR;
         }
-        self.calls
-            .insert(id, overloads(&call.func_name, self.minor).collect());
+        let all = overloads(&call.func_name, self.minor).collect();
+        self.checked.calls.insert(id, all);
         Ty::BOOL
     }
 
@@ -356,7 +352,7 @@ impl<'a> Checker<'a> {
             let message = format!("found no matching overload for '{name}' applied to '{signature}'");
             return self.error(id, message);
         };
-        self.calls.insert(id, resolved);
+        self.checked.calls.insert(id, resolved);
         result
     }
 
@@ -382,24 +378,18 @@ impl<'a> Checker<'a> {
             }
         };
         let depth = self.variables.len();
-        self.variables
-            .push((comprehension.accu_var.clone(), accumulated.clone()));
-        let in_scope = self.variables.len();
-        match &comprehension.iter_var2 {
-            Some(name) => {
-                self.variables.push((comprehension.iter_var.clone(), first));
-                self.variables.push((name.clone(), second));
-            }
+        let accumulator = (comprehension.accu_var.clone(), accumulated.clone());
+        self.variables.push(accumulator);
+        let variable = comprehension.iter_var.clone();
+        self.variables.extend(match &comprehension.iter_var2 {
+            Some(name) => vec![(variable, first), (name.clone(), second)],
             // One variable has the items of lists and the keys of maps.
-            None => {
-                let is_map = range.is("map");
-                let variable = if is_map { first } else { second };
-                self.variables.push((comprehension.iter_var.clone(), variable));
-            }
-        }
+            None if range.is("map") => vec![(variable, first)],
+            None => vec![(variable, second)],
+        });
         self.expect(&comprehension.loop_cond, &Ty::BOOL);
         self.expect(&comprehension.loop_step, &accumulated);
-        self.variables.truncate(in_scope);
+        self.variables.truncate(depth + 1);
         let result = self.check(&comprehension.result);
         self.variables.truncate(depth);
         self.bindings.substituted(&result)
@@ -415,19 +405,12 @@ impl<'a> Checker<'a> {
 
 /// The name that selections on an identifier spell, such as `a.b.c`.
 fn qualified(expression: &IdedExpr) -> Option<String> {
-    let (mut names, mut rest) = (Vec::new(), expression);
-    loop {
-        match &rest.expr {
-            Expr::Ident(name) => names.push(name.as_str()),
-            Expr::Select(select) if !select.test => {
-                names.push(&select.field);
-                rest = &select.operand;
-                continue;
-            }
-            _ => return None,
+    match &expression.expr {
+        Expr::Ident(name) => Some(name.clone()),
+        Expr::Select(select) if !select.test => {
+            Some(format!("{}.{}", qualified(&select.operand)?, select.field))
         }
-        names.reverse();
-        return Some(names.join("."));
+        _ => None,
     }
 }
 

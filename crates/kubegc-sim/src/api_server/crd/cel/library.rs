@@ -32,9 +32,6 @@ type Args<'b, 'v> = [CowVal<'b, 'v>];
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 /// Declares the functions of the table that the interpreter lacks.
-///
-/// # Errors
-/// A function of this name is already declared.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(cel::extensions::strings)?;
     env.add_extension(cel::extensions::lists)?;
@@ -62,8 +59,8 @@ fn implementation(signature: &str) -> Option<Function> {
         "sum list.()" => |a| sum(&items(&a, 0)?),
         "min list.()" => |a| extreme(&items(&a, 0)?, "min", Ordering::Less),
         "max list.()" => |a| extreme(&items(&a, 0)?, "max", Ordering::Greater),
-        "indexOf list.(A)" => |a| index(&a, |items, is| items.iter().position(is)),
-        "lastIndexOf list.(A)" => |a| index(&a, |items, is| items.iter().rposition(is)),
+        "indexOf list.(A)" => |a| index(&a, false),
+        "lastIndexOf list.(A)" => |a| index(&a, true),
         "first list.()" => |a| optional(items(&a, 0)?.first().map(|item| item.clone_as_boxed())),
         "last list.()" => |a| optional(items(&a, 0)?.last().map(|item| item.clone_as_boxed())),
         "unwrapOpt list.()" | "optional.unwrap (list)" => |a| present(&items(&a, 0)?),
@@ -82,12 +79,12 @@ fn implementation(signature: &str) -> Option<Function> {
             own(parsed.map_err(problem).map_err(failed("url"))?)
         },
         "isURL (string)" => |a| truth(Url::parse_request(text(&a, 0)?).is_ok()),
-        "getScheme url.()" => |a| string(&url(&a)?.scheme),
-        "getHost url.()" => |a| string(&url(&a)?.host),
-        "getHostname url.()" => |a| string(url(&a)?.host_and_port().0),
-        "getPort url.()" => |a| string(url(&a)?.host_and_port().1),
-        "getEscapedPath url.()" => |a| string(&url(&a)?.escaped_path()),
-        "getQuery url.()" => |a| query(url(&a)?),
+        "getScheme url.()" => |a| string(&given::<Url>(&a, 0)?.scheme),
+        "getHost url.()" => |a| string(&given::<Url>(&a, 0)?.host),
+        "getHostname url.()" => |a| string(given::<Url>(&a, 0)?.host_and_port().0),
+        "getPort url.()" => |a| string(given::<Url>(&a, 0)?.host_and_port().1),
+        "getEscapedPath url.()" => |a| string(&given::<Url>(&a, 0)?.escaped_path()),
+        "getQuery url.()" => |a| query(given(&a, 0)?),
         "quantity (string)" => |a| own(Amount(parse_quantity(text(&a, 0)?)?)),
         "isQuantity (string)" => |a| truth(parse_quantity(text(&a, 0)?).is_ok()),
         "sign (quantity)" => |a| whole(amount(&a, 0)?.cmp(&Quantity::decimal_si(0)) as i64),
@@ -270,10 +267,6 @@ fn network(args: &Args<'_, '_>, at: usize) -> Result<Network, ExecutionError> {
     }
 }
 
-fn url<'a>(args: &'a Args<'_, '_>) -> Result<&'a Url, ExecutionError> {
-    given(args, 0)
-}
-
 /// The items of a list.
 fn items<'a, 'v>(args: &'a Args<'_, 'v>, at: usize) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
     let list = args.get(at).and_then(|list| list.as_iterable());
@@ -326,14 +319,14 @@ fn extreme<'b, 'v>(items: &[&(dyn Val + 'v)], name: &'static str, wanted: Orderi
     Ok(CowVal::Owned(best.clone_as_boxed()))
 }
 
-type Position =
-    for<'a, 'b, 'v> fn(&[&'a (dyn Val + 'v)], &dyn Fn(&&'a (dyn Val + 'v)) -> bool) -> Option<usize>;
-
-fn index<'b, 'v>(args: &Args<'_, 'v>, position: Position) -> Outcome<'b, 'v> {
-    let wanted = args
-        .get(1)
-        .ok_or_else(|| ExecutionError::invalid_argument_count(2, args.len()))?;
-    let found = position(&items(args, 0)?, &|item| item.equals(wanted.as_ref()));
+/// The position of the first or the last item that equals an argument.
+fn index<'b, 'v>(args: &Args<'_, 'v>, is_last: bool) -> Outcome<'b, 'v> {
+    let items = items(args, 0)?;
+    let is = |item: &&(dyn Val + 'v)| args.get(1).is_some_and(|wanted| item.equals(wanted.as_ref()));
+    let found = match is_last {
+        true => items.iter().rposition(is),
+        false => items.iter().position(is),
+    };
     whole(found.and_then(|index| i64::try_from(index).ok()).unwrap_or(-1))
 }
 

@@ -14,9 +14,6 @@ const ACCUMULATOR: &str = "@result";
 const INSERT: &str = "cel.@mapInsert";
 
 /// Adds the macros.
-///
-/// # Errors
-/// A macro of this name is already declared.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     for (name, arguments) in [
         ("all", 3),

@@ -251,15 +251,13 @@ impl Engine<'_> {
         declared: Declared<'s>,
         rule: &Rule<'_>,
     ) -> Result<(Arc<Compiled>, Checked<'s>), String> {
-        let compiled = self.programs.get(source, self.version)?;
         let own = Ty::of(declared);
         let old = match rule.takes_optional_old_self(self.version) {
             true => Ty::optional(own.clone()),
             false => own.clone(),
         };
         let variables = vec![("self".to_owned(), own), ("oldSelf".to_owned(), old)];
-        let checked = check(&compiled, self.version.minor(), variables)?;
-        Ok((compiled, checked))
+        self.checked(source, variables)
     }
 
     /// Adds the problems that the rules of a [schema with rules](has_rules) find in a custom resource that is
@@ -405,9 +403,6 @@ fn failure(rule: &Rule<'_>, place: &Place<'_>, kind: &str, message: &str) -> Cau
 }
 
 /// A path below a schema, such as `.spec.replicas` or `.labels['a.b']`, as causes show it.
-///
-/// # Errors
-/// Names the error in the path.
 fn field_path(given: &str, schema: &Value) -> Result<String, String> {
     let (mut rest, mut schema, mut path) = (given, schema, String::new());
     while !rest.is_empty() {

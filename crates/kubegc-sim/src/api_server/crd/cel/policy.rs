@@ -18,7 +18,7 @@ use cel::{
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
+use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
 use crate::{
     StoredObject,
     status::{Cause, quoted},
@@ -218,10 +218,20 @@ impl Engine<'_> {
         expression: &str,
         variables: Variables<'v>,
     ) -> Result<Ty<'v>, String> {
-        let checked = self.programs.get(expression, self.version);
-        let checked = checked.and_then(|program| check(&program, self.version.minor(), variables));
-        let result = checked.map(|checked| checked.result);
+        let checked = self.checked(expression, variables);
+        let result = checked.map(|(_, checked)| checked.result);
         result.map_err(|problem| format!("compilation failed: {problem}"))
+    }
+
+    /// A compiled expression with these variables, and what the checker knows of it.
+    pub(super) fn checked<'v>(
+        &self,
+        expression: &str,
+        variables: Variables<'v>,
+    ) -> Result<(Arc<Compiled>, Checked<'v>), String> {
+        let program = self.programs.get(expression, self.version)?;
+        let checked = check(&program, self.version.minor(), variables)?;
+        Ok((program, checked))
     }
 
     /// Whether an expression holds.

@@ -41,9 +41,6 @@ const OF_PATH: &[u8] = b"$&+,/:;=@";
 
 impl Part {
     /// The text without escapes.
-    ///
-    /// # Errors
-    /// Names the escape or the character that is not valid here.
     fn unescaped(self, text: &str) -> Result<String, String> {
         let (bytes, mut out, mut at) = (text.as_bytes(), Vec::new(), 0);
         while let Some(&byte) = bytes.get(at) {
@@ -91,9 +88,6 @@ fn failed(text: &str) -> impl Fn(String) -> String {
 
 impl Url {
     /// `ParseRequestURI`, and then `Parse`: a request does not separate its fragment.
-    ///
-    /// # Errors
-    /// Go's error.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         Self::parse_request(text)?;
         let (address, fragment) = text.split_once('#').unwrap_or((text, ""));
@@ -103,9 +97,6 @@ impl Url {
     }
 
     /// `ParseRequestURI`.
-    ///
-    /// # Errors
-    /// Go's error.
     pub(super) fn parse_request(text: &str) -> Result<Self, String> {
         Self::read(text, true).map_err(failed(text))
     }
@@ -233,9 +224,6 @@ fn scheme(text: &str) -> Result<(&str, &str), String> {
 }
 
 /// The host of an authority, without escapes.
-///
-/// # Errors
-/// Names the port or the character that is not valid.
 fn host_of(host: &str) -> Result<String, String> {
     let checked = |port: &str| match is_port(port) {
         true => Ok(()),
