@@ -63,7 +63,7 @@ struct Deletion {
 }
 
 impl Deletion {
-    async fn perform(&self, port: &Port) -> Result<End, End> {
+    async fn perform(self: Arc<Self>, port: Port) -> Result<End, End> {
         match port.query_guard(self.id.clone()).await {
             Guard::Allows => {}
             Guard::Forbids => {
@@ -101,7 +101,7 @@ impl Deletion {
         }
         let options = self.wire.options(DeleteOptions::default(), meta, Sent::Nothing);
         match port.delete(self.id.clone(), options).await {
-            Ok(()) if self.has_finalizer => self.remove_finalizer(port).await,
+            Ok(()) if self.has_finalizer => self.remove_finalizer(&port).await,
             Ok(()) | Err(StoreError::NotFound) => Ok(End::Done),
             Err(error) => Err(self.failed(error)),
         }
@@ -172,9 +172,6 @@ impl Controller for ExternalProvisioner {
             has_finalizer,
             wire: cx.wire,
         };
-        let begin = |deletion: Arc<Deletion>, port: Port| async move {
-            deletion.perform(&port).await.unwrap_or_else(|end| end)
-        };
-        Ok(Steps::of(id, deletion, begin).into())
+        Ok(Steps::of(id, deletion, Deletion::perform).into())
     }
 }

@@ -272,11 +272,7 @@ impl Controller for PersistentVolumeBinder {
             migration,
             plugin: self.storage.plugin(&volume, operation),
         };
-        let begin = |sync: Arc<Sync>, port| async move {
-            let end = sync.sync_volume(&port).await;
-            end.unwrap_or_else(|end| end)
-        };
-        let decision = decide(Steps::of(id, sync, begin));
+        let decision = decide(Steps::of(id, sync, Sync::sync_volume));
         if decision.steps.is_some() {
             require_version(id, &record.meta)?;
         }
