@@ -1,10 +1,6 @@
 //! Deletes released persistent volumes of one external provisioner, such as that of a CSI driver.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L5.9](crate::rules#l5-9) | a volume that the provisioner made, or that was migrated to it, with phase `Released` and policy `Delete`, if the provisioner's own check allows it |
-//! | [L5.9](crate::rules#l5-9) | with finalizers: not while the volume is being deleted and has lost the provisioner's finalizer; without: not while it is being deleted |
-//! | [L5.9](crate::rules#l5-9) | the storage is deleted, then DELETE without preconditions, then the finalizer is removed; each failure is retried with backoff |
+//! The rule is [L5.9](crate::rules#l5-9).
 //!
 //! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15
 //! minutes.
