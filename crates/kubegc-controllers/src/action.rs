@@ -259,14 +259,12 @@ pub struct FailureEvent {
     pub message_prefix: String,
 }
 
-async fn perform(action: Arc<Action>, port: Port) -> End {
+async fn perform(action: Arc<Action>, port: Port) -> Result<End, End> {
     let fail = |error| action.on_error.end(error, &action.error_prefix);
-    if port.verifies()
-        && let Err(end) = require_unchanged(&action.reads, &port, fail).await
-    {
-        return end;
+    if port.verifies() {
+        require_unchanged(&action.reads, &port, fail).await?;
     }
-    action.send(&port).await.map_or_else(fail, |()| End::Done)
+    action.send(&port).await.map_err(fail).map(|()| End::Done)
 }
 
 /// Reads the objects that work depends on.

@@ -105,38 +105,34 @@ struct TaintWrite {
     sent: Sent,
 }
 
-async fn write_taint(write: Arc<TaintWrite>, port: Port) -> End {
+async fn write_taint(write: Arc<TaintWrite>, port: Port) -> Result<End, End> {
     let node = &write.node;
     let mut conflict = None;
     for _ in 0..TAINT_ATTEMPTS {
-        let found = match port.reread(node).await {
-            Ok(found) => found,
-            Err(error) => return End::reported(error),
-        };
+        let found = port.reread(node).await.map_err(End::reported)?;
         if found.meta.uid != node.uid {
-            return End::stale(node, found);
+            return Err(End::stale(node, found));
         }
-        let Some(taints) = found.node().and_then(|node| node.taints.known()) else {
-            return End::Unknown(Missing::field(node, "spec.taints"));
-        };
+        let taints = found.node().and_then(|node| node.taints.known());
+        let taints = taints.ok_or_else(|| Missing::field(node, "spec.taints"))?;
         let is_done = match &write.change {
             FieldChange::AddTaint(taint) => taints.contains(taint),
             FieldChange::RemoveTaint(taint) => !taints.iter().any(|known| known.matches(taint)),
             _ => true,
         };
         if is_done {
-            return End::Done;
+            return Ok(End::Done);
         }
         port.set_reason(write.reason.clone());
         let precondition = write.wire.preconditions(&found.meta, write.sent);
         let request = Write::patch(node, precondition, write.change.clone());
         match port.write(request).await {
-            Ok(_) => return End::Done,
+            Ok(_) => return Ok(End::Done),
             Err(error @ StoreError::Conflict { .. }) => conflict = Some(error),
-            Err(error) => return End::reported(error),
+            Err(error) => return Err(End::reported(error)),
         }
     }
-    conflict.map_or(End::Done, End::reported)
+    Ok(conflict.map_or(End::Done, End::reported))
 }
 
 static INFO: Info = Info {

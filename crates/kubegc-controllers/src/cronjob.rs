@@ -298,10 +298,8 @@ struct Pruning {
 }
 
 /// Deletes the Jobs and removes them from the status.
-async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
-    if let Err(end) = require_unchanged(pruning.read.as_slice(), &port, End::failed).await {
-        return end;
-    }
+async fn prune(pruning: Arc<Pruning>, port: Port) -> Result<End, End> {
+    require_unchanged(pruning.read.as_slice(), &port, End::failed).await?;
     let mut end = End::Done;
     let mut update = pruning.update.clone();
     for (object, options, reason) in &pruning.deletions {
@@ -322,7 +320,7 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         port.event(event).await;
     }
     if update.changes.is_empty() && !pruning.always_writes_status {
-        return end;
+        return Ok(end);
     }
     let message = if update.changes.is_empty() {
         "its status is written by every reconcile"
@@ -330,10 +328,8 @@ async fn prune(pruning: Arc<Pruning>, port: Port) -> End {
         "Jobs of it were deleted"
     };
     port.set_reason(Reason::new("StatusUpdate", message));
-    match port.write(update).await {
-        Ok(_) => end,
-        Err(error) => End::failed_about(&pruning.cron_job, "", error, pruning.is_retried),
-    }
+    let failed = |error| End::failed_about(&pruning.cron_job, "", error, pruning.is_retried);
+    port.write(update).await.map_err(failed).map(|_| end)
 }
 
 static JOBS_BY_NAME: Index = Index::new(Resource::Jobs, |record, keys| {

@@ -7,13 +7,13 @@ use kubegc_core::KubernetesVersion;
 use crate::{
     CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
     NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
-    TokenCleaner, TtlAfterFinished, VolumeAttachments, apiserverleases, controllerrevisions, deployment,
-    endpoints, endpointslice, endpointslicemirroring, ipallocator, job, pvprotection, replicaset,
-    resourceclaim, serviceaccounttokens, servicecidr, statefulset, tainteviction, volumeattributesclass,
+    TokenCleaner, TtlAfterFinished, apiserverleases, controllerrevisions, deployment, endpoints,
+    endpointslice, endpointslicemirroring, ipallocator, job, pvprotection, replicaset, resourceclaim,
+    serviceaccounttokens, servicecidr, statefulset, tainteviction, volumeattachment, volumeattributesclass,
 };
 
 /// The controllers without settings.
-static RULES: [&Rule; 17] = [
+static RULES: [&Rule; 18] = [
     &apiserverleases::RULE,
     &controllerrevisions::DAEMON_SETS,
     &controllerrevisions::STATEFUL_SETS,
@@ -30,6 +30,7 @@ static RULES: [&Rule; 17] = [
     &servicecidr::RULE,
     &statefulset::RULE,
     &tainteviction::RULE,
+    &volumeattachment::RULE,
     &volumeattributesclass::RULE,
 ];
 
@@ -59,7 +60,6 @@ pub fn default_controllers(version: KubernetesVersion) -> Vec<Arc<dyn Controller
         Arc::new(PvcProtection::new(version)),
         Arc::new(TokenCleaner::new(version)),
         Arc::new(TtlAfterFinished::new(version)),
-        Arc::new(VolumeAttachments::new(version)),
     ];
     all.extend(RULES.map(|rule| -> Arc<dyn Controller> { Arc::new(rule.at(version)) }));
     all.retain(|controller| controller.info().since.is_none_or(|since| version.has(since)));

@@ -1,10 +1,6 @@
 //! Deletes released persistent volumes of one external provisioner, such as that of a CSI driver.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L5.9](crate::rules#l5-9) | a volume that the provisioner made, or that was migrated to it, with phase `Released` and policy `Delete`, if the provisioner's own check allows it |
-//! | [L5.9](crate::rules#l5-9) | with finalizers: not while the volume is being deleted and has lost the provisioner's finalizer; without: not while it is being deleted |
-//! | [L5.9](crate::rules#l5-9) | the storage is deleted, then DELETE without preconditions, then the finalizer is removed; each failure is retried with backoff |
+//! The rule is [L5.9](crate::rules#l5-9).
 //!
 //! A volume that the provisioner's own check forbids to delete is judged again at the next resync, after 15
 //! minutes.
@@ -63,7 +59,7 @@ struct Deletion {
 }
 
 impl Deletion {
-    async fn perform(&self, port: &Port) -> Result<End, End> {
+    async fn perform(self: Arc<Self>, port: Port) -> Result<End, End> {
         match port.query_guard(self.id.clone()).await {
             Guard::Allows => {}
             Guard::Forbids => {
@@ -101,7 +97,7 @@ impl Deletion {
         }
         let options = self.wire.options(DeleteOptions::default(), meta, Sent::Nothing);
         match port.delete(self.id.clone(), options).await {
-            Ok(()) if self.has_finalizer => self.remove_finalizer(port).await,
+            Ok(()) if self.has_finalizer => self.remove_finalizer(&port).await,
             Ok(()) | Err(StoreError::NotFound) => Ok(End::Done),
             Err(error) => Err(self.failed(error)),
         }
@@ -172,9 +168,6 @@ impl Controller for ExternalProvisioner {
             has_finalizer,
             wire: cx.wire,
         };
-        let begin = |deletion: Arc<Deletion>, port: Port| async move {
-            deletion.perform(&port).await.unwrap_or_else(|end| end)
-        };
-        Ok(Steps::of(id, deletion, begin).into())
+        Ok(Steps::of(id, deletion, Deletion::perform).into())
     }
 }

@@ -103,7 +103,6 @@ pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;
 pub use ttlafterfinished::TtlAfterFinished;
-pub use volumeattachment::VolumeAttachments;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

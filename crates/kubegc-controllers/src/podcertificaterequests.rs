@@ -1,10 +1,6 @@
 //! Deletes PodCertificateRequests by their age.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L4.9](crate::rules#l4-9) | a request is deleted as soon as it is 15 minutes old (1.34: 30 minutes), whatever its state |
-//! | [L4.9](crate::rules#l4-9) | the sync period is 5 minutes (1.34: 1 hour) |
-//! | [L4.9](crate::rules#l4-9) | DELETE with the uid as precondition, and NotFound is a success (1.34: neither) |
+//! The rule is [L4.9](crate::rules#l4-9).
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
 //!

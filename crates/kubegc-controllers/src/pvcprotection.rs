@@ -68,18 +68,19 @@ impl PvcProtection {
 
     /// Lists the pods of the namespace from the API server, and removes the finalizer if none uses the
     /// claim.
-    async fn remove_finalizer(self, action: &Action, claim: &ObjectMeta, port: &Port) -> Result<End, End> {
+    async fn remove_finalizer(work: Arc<(Self, Action, SharedMeta)>, port: Port) -> Result<End, End> {
+        let (settings, action, claim) = &*work;
         if port.verifies() {
             let pods = port.list(Resource::Pods, &claim.namespace).await;
             let pods = pods.map_err(|error| {
                 let pods = ObjectId::new(Resource::Pods, &ObjectMeta::new(&claim.namespace, "", ""));
                 End::failed_about(&pods, "live list of pods failed: ", error, true)
             })?;
-            if let Some(pod) = self.user(pods.iter(), claim)? {
+            if let Some(pod) = settings.user(pods.iter(), claim)? {
                 return Ok(End::Kept(in_use(pod)));
             }
         }
-        let sent = action.send(port).await;
+        let sent = action.send(&port).await;
         let end = sent.map_err(|error| End::failed_about(&action.object, "", error, true));
         end.map(|()| End::Done)
     }
@@ -198,12 +199,7 @@ impl Controller for PvcProtection {
         let unread = cx.cache.first_indexed(&PODS_WITH_UNREAD_VOLUMES, &namespace);
         self.user(unread.into_iter(), &record.meta)?;
         cx.cache.require_in(Resource::Pods, &id.namespace)?;
-        let action = PROTECTION.remove(cx, id, record)?;
-        let begin = |work: Arc<(Self, Action, SharedMeta)>, port| async move {
-            let (settings, action, claim) = &*work;
-            let end = settings.remove_finalizer(action, claim, &port);
-            end.await.unwrap_or_else(|end| end)
-        };
-        Ok(Steps::of(id, (*self, action, record.meta.clone()), begin).into())
+        let work = (*self, PROTECTION.remove(cx, id, record)?, record.meta.clone());
+        Ok(Steps::of(id, work, Self::remove_finalizer).into())
     }
 }

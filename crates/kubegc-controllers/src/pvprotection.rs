@@ -1,11 +1,6 @@
 //! Keeps persistent volumes with a finalizer until they are no longer bound.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L6.1](crate::rules#l6-1) | a volume that is not being deleted gets the finalizer; a volume that is being deleted is a candidate for its removal |
-//! | [L6.2](crate::rules#l6-2) | UPDATE with or without the finalizer; the other finalizers keep their order |
-//! | [L6.3](crate::rules#l6-3) | a volume is in use while `status.phase` is `Bound`, whether or not its claim exists |
-//! | [L6.8](crate::rules#l6-8) | each failed update is retried with backoff |
+//! The rules are [L6.1](crate::rules#l6-1) to [L6.3](crate::rules#l6-3), and [L6.8](crate::rules#l6-8).
 //!
 //! # Upstream
 //! [`processPV` and

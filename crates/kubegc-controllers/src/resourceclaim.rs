@@ -129,21 +129,15 @@ fn is_done(record: &Record) -> Result<bool, Missing> {
     Ok(record.meta.is_deleting() && id.read(&pod.node_name, "spec.nodeName")?.is_empty())
 }
 
-async fn perform(work: Arc<Work>, port: Port) -> End {
-    work.try_perform(&port)
-        .await
-        .map_or_else(End::failed, |()| End::Done)
-}
-
 impl Work {
-    async fn try_perform(&self, port: &Port) -> Result<(), StoreError> {
+    async fn perform(self: Arc<Self>, port: Port) -> Result<End, End> {
         let mut valid = self.valid.clone();
         for consumer in &self.doubtful {
             let key = Key::new(Arc::clone(&self.id.namespace), Arc::clone(&consumer.name));
             match port.get(Resource::Pods, key).await {
                 Ok(pod) if pod.meta.uid == consumer.uid => valid.push(consumer.clone()),
                 Ok(_) | Err(StoreError::NotFound) => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         let (mut meta, mut is_allocated) = (self.meta.clone(), self.is_allocated);
@@ -179,7 +173,7 @@ impl Work {
             let options = wire.options(DeleteOptions::default(), &meta, Sent::Nothing);
             port.delete(id.clone(), options).await?;
         }
-        Ok(())
+        Ok(End::Done)
     }
 }
 
@@ -261,5 +255,5 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             _ => id.keep("Reserved", "its pods may run"),
         };
     }
-    Ok(Steps::of(id, work, perform).into())
+    Ok(Steps::of(id, work, Work::perform).into())
 }

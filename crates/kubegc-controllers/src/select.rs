@@ -194,11 +194,4 @@ mod tests {
             assert_eq!(error.to_string(), message);
         }
     }
-
-    #[test]
-    fn a_controller_that_is_off_by_default_runs_if_it_is_named() {
-        let name = "podgroup-protection-controller";
-        assert!(!names(&["*"]).contains(&name));
-        assert!(names(&["*", name]).contains(&name));
-    }
 }

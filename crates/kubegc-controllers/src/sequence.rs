@@ -196,12 +196,15 @@ impl Steps {
     /// Creates steps for an object. `begin` must await only the port.
     pub fn new<F>(object: ObjectId, begin: impl Fn(Port) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = End> + Send + 'static,
+        F: Future<Output: Into<End>> + Send + 'static,
     {
         Self {
             object,
             verifies: true,
-            begin: Arc::new(move |port| Box::pin(begin(port))),
+            begin: Arc::new(move |port| {
+                let work = begin(port);
+                Box::pin(async move { work.await.into() })
+            }),
         }
     }
 
@@ -209,7 +212,7 @@ impl Steps {
     pub(crate) fn of<W, F>(object: &ObjectId, work: W, begin: fn(Arc<W>, Port) -> F) -> Self
     where
         W: Send + Sync + 'static,
-        F: Future<Output = End> + Send + 'static,
+        F: Future<Output: Into<End>> + Send + 'static,
     {
         let work = Arc::new(work);
         Self::new(object.clone(), move |port| begin(Arc::clone(&work), port))
@@ -345,6 +348,20 @@ pub enum End {
 impl From<Missing> for End {
     fn from(missing: Missing) -> Self {
         Self::Unknown(missing)
+    }
+}
+
+/// A request failed, and upstream retries the key with backoff.
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        Self::failed(error)
+    }
+}
+
+/// Work that `?` may have ended early.
+impl From<Result<Self, Self>> for End {
+    fn from(end: Result<Self, Self>) -> Self {
+        end.unwrap_or_else(|end| end)
     }
 }
 

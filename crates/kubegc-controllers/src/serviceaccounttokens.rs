@@ -68,29 +68,27 @@ fn unlink(cx: &Context<'_>, namespace: &Arc<str>, account: &str, secret: &str) -
     })
 }
 
-async fn remove_reference(work: Arc<(ObjectId, Arc<str>, Wire)>, port: Port) -> End {
+async fn remove_reference(work: Arc<(ObjectId, Arc<str>, Wire)>, port: Port) -> Result<End, End> {
     let (id, secret, wire) = &*work;
     let account = match port.reread(id).await {
         Ok(account) => account,
-        Err(StoreError::NotFound) => return End::Done,
-        Err(error) => return End::failed(error),
+        Err(StoreError::NotFound) => return Ok(End::Done),
+        Err(error) => return Err(error.into()),
     };
     let references = account
         .service_account()
         .and_then(|account| account.secrets.known());
-    let Some(references) = references else {
-        return End::Unknown(Missing::field(id, "secrets"));
-    };
+    let references = references.ok_or_else(|| Missing::field(id, "secrets"))?;
     if account.meta.uid != id.uid || !references.contains(secret) {
-        return End::Done;
+        return Ok(End::Done);
     }
     let message = format!("its token {secret} was deleted");
     port.set_reason(Reason::new("TokenDeleted", message));
     let precondition = wire.preconditions(&account.meta, Sent::ResourceVersion);
     let changes = vec![FieldChange::RemoveSecretReference(Arc::clone(secret))];
     match port.write(Write::update(id, "", precondition, changes)).await {
-        Ok(_) | Err(StoreError::NotFound) => End::Done,
-        Err(error) => End::failed(error),
+        Ok(_) | Err(StoreError::NotFound) => Ok(End::Done),
+        Err(error) => Err(error.into()),
     }
 }
 

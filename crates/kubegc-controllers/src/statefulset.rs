@@ -449,11 +449,9 @@ impl Review {
 }
 
 /// Updates the claims in order, up to the first error.
-async fn update_claims(work: Arc<(ObjectId, Review, &'static str)>, port: Port) -> End {
+async fn update_claims(work: Arc<(ObjectId, Review, &'static str)>, port: Port) -> Result<End, End> {
     let (set, Review { reads, updates, .. }, text) = &*work;
-    if let Err(end) = require_unchanged(reads, &port, End::failed).await {
-        return end;
-    }
+    require_unchanged(reads, &port, End::failed).await?;
     for update in updates {
         let claim = &update.claim;
         port.set_reason(update.reason.clone());
@@ -472,10 +470,10 @@ async fn update_claims(work: Arc<(ObjectId, Review, &'static str)>, port: Port) 
         {
             let message = server_message_about(claim, &error);
             let message = format!("{text} {} for delete policy ownerRefs: {message}", claim.name);
-            return End::failed_with(message, error, true);
+            return Err(End::failed_with(message, error, true));
         }
     }
-    End::Done
+    Ok(End::Done)
 }
 
 /// The known StatefulSets that have, or may have, a template for a claim of this name.

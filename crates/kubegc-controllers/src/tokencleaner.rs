@@ -1,11 +1,6 @@
 //! Deletes bootstrap tokens that have expired.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L12.1](crate::rules#l12-1) | Secrets in `kube-system` of type `bootstrap.kubernetes.io/token`; `data.expiration` is in RFC 3339 |
-//! | [L12.2](crate::rules#l12-2) | a token expires when no time remains; without an expiration never; any text but a date has expired |
-//! | [L12.3](crate::rules#l12-3) | DELETE with the uid as precondition; errors are at most logged |
-//! | [L12.4](crate::rules#l12-4) | the name of the Secret does not matter |
+//! The rules are [L12.1](crate::rules#l12-1) to [L12.4](crate::rules#l12-4).
 //!
 //! Beyond upstream: a Secret that is being deleted is not deleted again.
 //!

@@ -32,12 +32,13 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason,
-    Sent, Timing,
+    Cache, Change, Context, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
+    Timing,
     controller::Reads as _,
     persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
     podgc::OUT_OF_SERVICE_TAINT,
     release::OUT_OF_SERVICE,
+    rule::RuleContext,
     storage::{PODS_BY_CLAIM, namespace_key},
 };
 
@@ -63,25 +64,6 @@ static UNREAD: Index = Index::new(Resource::Pods, |record, keys| {
         keys.push(namespace_key(&record.meta.namespace));
     }
 });
-
-/// The part of the attach/detach controller that deletes VolumeAttachments.
-#[derive(Clone, Copy, Debug)]
-pub struct VolumeAttachments {
-    version: KubernetesVersion,
-    /// Whether volumes are detached by force after 6 minutes. Upstream: `--disable-force-detach-on-timeout`,
-    /// from 1.30 on.
-    pub forces_detach: bool,
-}
-
-impl VolumeAttachments {
-    /// Upstream's defaults in a release.
-    pub const fn new(version: KubernetesVersion) -> Self {
-        Self {
-            version,
-            forces_detach: true,
-        }
-    }
-}
 
 /// Returns whether a pod on the node that has not finished uses the claim of the volume.
 fn is_used(
@@ -115,131 +97,126 @@ fn is_used(
     Ok(false)
 }
 
-static INFO: Info = Info {
-    name: "persistentvolume-attach-detach-controller",
-    summary: "deletes the VolumeAttachments of volumes that no pod on their node uses",
-    resources: &[
-        Resource::VolumeAttachments,
-        Resource::Nodes,
-        Resource::PersistentVolumes,
-        Resource::Pods,
-    ],
-    indexes: &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD],
-    timing: Timing {
-        backoff: [Duration::from_millis(500), Duration::from_secs(122)],
-        ..Timing::DEFAULT
+/// The part of the attach/detach controller that deletes VolumeAttachments.
+pub static RULE: Rule = Rule {
+    info: Info {
+        name: "persistentvolume-attach-detach-controller",
+        summary: "deletes the VolumeAttachments of volumes that no pod on their node uses",
+        resources: &[
+            Resource::VolumeAttachments,
+            Resource::Nodes,
+            Resource::PersistentVolumes,
+            Resource::Pods,
+        ],
+        indexes: &[&BY_VOLUME, &BY_NODE, &VOLUMES_BY_CLAIM, &PODS_BY_CLAIM, &UNREAD],
+        timing: Timing {
+            backoff: [Duration::from_millis(500), Duration::from_secs(122)],
+            ..Timing::DEFAULT
+        },
+        permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
+        upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
+        ..Info::BASE
     },
-    permissions: &[(Resource::VolumeAttachments, "", &["delete"])],
-    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/attachdetach/reconciler/reconciler.go",
-    ..Info::BASE
+    affected: Some(affected),
+    decide,
+    ..Rule::BASE
 };
 
-impl Controller for VolumeAttachments {
-    fn info(&self) -> &'static Info {
-        &INFO
-    }
-
-    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
-        let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
-            keys.extend(cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name))));
-        };
-        match change.resource {
-            Resource::VolumeAttachments => keys.push(change.key.clone()),
-            Resource::Nodes => keys.extend(cache.indexed(&BY_NODE, change.key)),
-            Resource::PersistentVolumes => of_volume(&change.key.name, keys),
-            Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => self.keys(cache, keys),
-            Resource::Pods => {
-                for claim in PODS_BY_CLAIM.keys_of_change(change) {
-                    for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
-                        of_volume(&volume.name, keys);
-                    }
+fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    let of_volume = |name: &Arc<str>, keys: &mut Vec<Key>| {
+        keys.extend(cache.indexed(&BY_VOLUME, &Key::cluster(Arc::clone(name))));
+    };
+    match change.resource {
+        Resource::VolumeAttachments => keys.push(change.key.clone()),
+        Resource::Nodes => keys.extend(cache.indexed(&BY_NODE, change.key)),
+        Resource::PersistentVolumes => of_volume(&change.key.name, keys),
+        Resource::Pods if !UNREAD.keys_of_change(change).is_empty() => RULE.info.push_keys(cache, keys),
+        Resource::Pods => {
+            for claim in PODS_BY_CLAIM.keys_of_change(change) {
+                for volume in cache.indexed(&VOLUMES_BY_CLAIM, &claim) {
+                    of_volume(&volume.name, keys);
                 }
             }
-            _ => {}
         }
+        _ => {}
     }
+}
 
-    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-        // Whatever is kept for another reason than the time needs none.
-        let keep = |code, message: &'static str| {
-            let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-            decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
-            Ok(decision)
-        };
-        let delete = |code, message: &'static str| {
-            let (reason, on_error) = (Reason::new(code, message), OnError::RetryUnlessNotFound);
-            Ok(cx.delete(id, record, reason, Sent::Nothing, on_error).into())
-        };
-        if record.meta.is_deleting() {
-            return keep("Terminating", "it is being deleted");
-        }
-        let attachment = id.body(record, Record::volume_attachment)?;
-        let volume_name = id.read(&attachment.volume_name, "spec.source.persistentVolumeName")?;
-        let node_name = id.read(&attachment.node_name, "spec.nodeName")?;
-        if volume_name.is_empty() {
-            return Err(Missing::outside(format!(
-                "which pod uses the inline volume of {id}"
-            )));
-        }
-        let key = Key::cluster(Arc::clone(volume_name));
-        let Some(volume) = cx.cache.find(Resource::PersistentVolumes, &key)? else {
-            return Err(Missing::outside(format!(
-                "which pod uses the volume {volume_name}, which does not exist"
-            )));
-        };
-        let volume_id = volume.id(Resource::PersistentVolumes);
-        let volume = volume_id.body(volume, Record::persistent_volume)?;
-        if is_used(cx, &volume_id, volume, node_name)? {
-            return keep("InUse", "a pod on its node uses the volume");
-        }
-        let waits = |code, message: &'static str| {
-            let now_or_later = cx.now.saturating_add(UNMOUNT_WAIT);
-            let at = cx.deadlines.get(DEADLINE).copied().unwrap_or(now_or_later);
-            if at <= cx.now {
-                let message = "the node has not unmounted the volume for 6 minutes";
-                return delete("UnmountTimeout", message);
-            }
-            let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
-            decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-            Ok(decision)
-        };
-        let key = Key::cluster(Arc::clone(node_name));
-        let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
-            if !self.forces_detach {
-                return Err(Missing::outside(format!(
-                    "whether the node {node_name} had mounted the volume when it was deleted"
-                )));
-            }
-            return waits(
-                "NodeDeleted",
-                "its node does not exist, and may have had the volume mounted",
-            );
-        };
-        let node_id = node.id(Resource::Nodes);
-        let node: &Node = node_id.body(node, Record::node)?;
-        let in_use = node_id.read(&node.volumes_in_use, "status.volumesInUse")?;
-        let unused = || delete("Unused", "no pod on its node uses the volume");
-        if in_use.is_empty() {
-            return unused();
-        }
-        let Some(csi_name) = volume_id.read(&volume.source, "spec")?.csi_name() else {
-            return Err(Missing::outside(format!(
-                "whether {node_id} has {volume_id} mounted, which is no CSI volume"
-            )));
-        };
-        if !in_use.iter().any(|name| **name == *csi_name) {
-            return unused();
-        }
-        if self.version.has(OUT_OF_SERVICE) {
-            node_id.read(&node.taints, "spec.taints")?;
-            if node.has_taint(OUT_OF_SERVICE_TAINT) == Some(true) {
-                return delete("NodeOutOfService", "its node is out of service");
-            }
-        }
-        node_id.read(&node.conditions, "status.conditions")?;
-        if node.is_ready() == Some(true) || !self.forces_detach {
-            return keep("Mounted", "its node has the volume still mounted");
-        }
-        waits("NodeNotReady", "its node is not ready and has the volume mounted")
+fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+    // Whatever is kept for another reason than the time needs none.
+    let keep = |code, message: &'static str| {
+        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+        decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
+        Ok(decision)
+    };
+    let delete = |code, message: &'static str| {
+        let (reason, on_error) = (Reason::new(code, message), OnError::RetryUnlessNotFound);
+        Ok(cx.delete(id, record, reason, Sent::Nothing, on_error).into())
+    };
+    if record.meta.is_deleting() {
+        return keep("Terminating", "it is being deleted");
     }
+    let attachment = id.body(record, Record::volume_attachment)?;
+    let volume_name = id.read(&attachment.volume_name, "spec.source.persistentVolumeName")?;
+    let node_name = id.read(&attachment.node_name, "spec.nodeName")?;
+    if volume_name.is_empty() {
+        return Err(Missing::outside(format!(
+            "which pod uses the inline volume of {id}"
+        )));
+    }
+    let key = Key::cluster(Arc::clone(volume_name));
+    let Some(volume) = cx.cache.find(Resource::PersistentVolumes, &key)? else {
+        return Err(Missing::outside(format!(
+            "which pod uses the volume {volume_name}, which does not exist"
+        )));
+    };
+    let volume_id = volume.id(Resource::PersistentVolumes);
+    let volume = volume_id.body(volume, Record::persistent_volume)?;
+    if is_used(cx, &volume_id, volume, node_name)? {
+        return keep("InUse", "a pod on its node uses the volume");
+    }
+    let waits = |code, message: &'static str| {
+        let now_or_later = cx.now.saturating_add(UNMOUNT_WAIT);
+        let at = cx.deadlines.get(DEADLINE).copied().unwrap_or(now_or_later);
+        if at <= cx.now {
+            let message = "the node has not unmounted the volume for 6 minutes";
+            return delete("UnmountTimeout", message);
+        }
+        let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
+        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
+        Ok(decision)
+    };
+    let key = Key::cluster(Arc::clone(node_name));
+    let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
+        return waits(
+            "NodeDeleted",
+            "its node does not exist, and may have had the volume mounted",
+        );
+    };
+    let node_id = node.id(Resource::Nodes);
+    let node: &Node = node_id.body(node, Record::node)?;
+    let in_use = node_id.read(&node.volumes_in_use, "status.volumesInUse")?;
+    let unused = || delete("Unused", "no pod on its node uses the volume");
+    if in_use.is_empty() {
+        return unused();
+    }
+    let Some(csi_name) = volume_id.read(&volume.source, "spec")?.csi_name() else {
+        return Err(Missing::outside(format!(
+            "whether {node_id} has {volume_id} mounted, which is no CSI volume"
+        )));
+    };
+    if !in_use.iter().any(|name| **name == *csi_name) {
+        return unused();
+    }
+    if cx.has(OUT_OF_SERVICE) {
+        node_id.read(&node.taints, "spec.taints")?;
+        if node.has_taint(OUT_OF_SERVICE_TAINT) == Some(true) {
+            return delete("NodeOutOfService", "its node is out of service");
+        }
+    }
+    node_id.read(&node.conditions, "status.conditions")?;
+    if node.is_ready() == Some(true) {
+        return keep("Mounted", "its node has the volume still mounted");
+    }
+    waits("NodeNotReady", "its node is not ready and has the volume mounted")
 }

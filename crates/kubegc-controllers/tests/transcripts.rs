@@ -150,7 +150,7 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
         "ttlafterfinished" => built!(TtlAfterFinished),
-        "volumeattachment" => built!(VolumeAttachments),
+        "volumeattachment" => Arc::new(volumeattachment::RULE.at(release)),
         "volumeattributesclass" => Arc::new(volumeattributesclass::RULE.at(release)),
         other => panic!("there is no controller {other}"),
     }

@@ -30,7 +30,7 @@ use crate::{
     collector::DigestObject,
     graph::NodeId,
     reason::Reason,
-    request::{AttemptError, Conclusion, Operation, Outcome, Request, Response, Step},
+    request::{AttemptError, Conclusion, Lane, Operation, Outcome, Request, Response, Step},
 };
 
 /// One item whose owners are being verified.
@@ -227,7 +227,7 @@ impl Attempt {
         let item = Target::mapped(mapping, identity);
         let request = item.request(Operation::Get, Reason::VerifyItem);
         self.state = State::Item(item);
-        Ok(Step::Request(request))
+        Ok(Step::Request(Lane::ITEM, request))
     }
 
     /// [A-4](crate::rules#a-4), [A-5](crate::rules#a-5) and [A-6](crate::rules#a-6).
@@ -290,7 +290,7 @@ impl Attempt {
             let owner = Target::owner(kind, reference, lookup_namespace);
             let request = owner.request(Operation::Get, Reason::LookUpOwner);
             self.state = State::Owner(Box::new(owners), owner);
-            return Ok(Step::Request(request));
+            return Ok(Step::Request(Lane::ITEM, request));
         }
         self.decide(owners, context)
     }
@@ -345,7 +345,7 @@ impl Attempt {
         match patching.next(context, self.node, response) {
             Patched::Request(request) => {
                 self.state = State::Release(patching);
-                Ok(Step::Request(request))
+                Ok(Step::Request(Lane::ITEM, request))
             }
             Patched::Done(Response::Applied(_)) => Ok(done(Conclusion::Released, self.is_virtual(context))),
             Patched::Done(response) => Err(patching.error(response)),
@@ -363,7 +363,7 @@ impl Attempt {
         match patching.next(context, self.node, response) {
             Patched::Request(request) => {
                 self.state = State::Unblock(patching, deletion);
-                Ok(Step::Request(request))
+                Ok(Step::Request(Lane::ITEM, request))
             }
             Patched::Done(Response::Applied(patched)) => self.unblocked(deletion, context, patched),
             Patched::Done(response) => Err(patching.error(response)),
@@ -401,7 +401,7 @@ impl Attempt {
         deletion.sent = wire.clone();
         let request = deletion.request(expect, wire);
         self.state = State::Delete(deletion);
-        Ok(Step::Request(request))
+        Ok(Step::Request(Lane::ITEM, request))
     }
 
     fn deleted(&mut self, deletion: Box<Deletion>, context: &mut Context<'_>, response: Response) -> Next {
@@ -412,7 +412,7 @@ impl Attempt {
                     .item
                     .request(Operation::Get, Reason::RecheckAfterConflict);
                 self.state = State::Recheck(deletion);
-                Ok(Step::Request(request))
+                Ok(Step::Request(Lane::ITEM, request))
             }
             response => self.delete_failed(deletion.item, context, response),
         }
@@ -439,7 +439,7 @@ impl Attempt {
                 }
                 let request = deletion.request(expect, wire);
                 self.state = State::DeleteAgain(deletion.item);
-                Ok(Step::Request(request))
+                Ok(Step::Request(Lane::ITEM, request))
             }
             // If the read failed, the result is the conflict.
             _ => Err(AttemptError::failed(
@@ -486,7 +486,7 @@ impl Attempt {
         Ok(match removing.next(context, response) {
             Removal::Request(request) => {
                 self.state = State::Finalize(removing);
-                Step::Request(request)
+                Step::Request(Lane::ITEM, request)
             }
             Removal::Sleep(wait) => {
                 self.state = State::Finalize(removing);

@@ -43,9 +43,9 @@ pub mod replay {
         absent_owners::AbsentOwners,
         attempt::{Context, Latest, NoMonitors},
         delete::Attempt as DeleteAttempt,
-        orphan::{Attempt as OrphanAttempt, Lane, Step as OrphanStep},
+        orphan::Attempt as OrphanAttempt,
         queue::WorkQueue,
-        request::{Outcome, Step},
+        request::{Lane, Outcome, Step},
     };
 }
 

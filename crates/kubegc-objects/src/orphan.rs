@@ -23,30 +23,8 @@ use crate::{
     },
     graph::{Graph, NodeId},
     reason::Reason,
-    request::{AttemptError, Conclusion, Outcome, Request, Response},
+    request::{AttemptError, Conclusion, Lane, Outcome, Request, Response, Step},
 };
-
-/// Identifies the requests of one orphan attempt: each dependent has a lane, and the owner has one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Lane(u32);
-
-impl Lane {
-    /// The lane of the item itself, the only one of an attempt to delete it.
-    pub(crate) const ITEM: Self = Self(u32::MAX);
-}
-
-/// The next step of an orphan attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Perform this request and pass its response in, with the lane. More requests can follow at once.
-    Request(Lane, Request),
-    /// Wait for responses.
-    Wait,
-    /// Continue after this time.
-    Sleep(Duration),
-    /// The attempt is over.
-    Done(Outcome),
-}
 
 /// One owner whose dependents are being orphaned.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -316,11 +316,23 @@ impl AttemptError {
     }
 }
 
+/// Identifies the requests of one attempt: to orphan, each dependent has a lane, and the item has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Lane(pub(crate) u32);
+
+impl Lane {
+    /// The lane of the item itself, the only one of an attempt to delete it.
+    pub(crate) const ITEM: Self = Self(u32::MAX);
+}
+
 /// The next step of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Perform this request and pass the response in.
-    Request(Request),
+    /// Perform this request and pass its response in, with the lane. If the attempt is one to orphan, more
+    /// requests can follow at once.
+    Request(Lane, Request),
+    /// Wait for responses.
+    Wait,
     /// Continue after this time.
     Sleep(Duration),
     /// The attempt is over.

@@ -7,7 +7,7 @@ use kubegc_objects::{
     Graph, Request, Response,
     collector::{AttemptError, Conclusion, InvalidNamespace},
     graph::{DeletionState, Effect, Event, NodeId, Observed},
-    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, OrphanStep, Outcome, Step},
+    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, Outcome, Step},
 };
 
 use super::format::{EventType, Owner, references};
@@ -94,8 +94,8 @@ impl<'a> Machine<'a> {
         let mut response = None;
         for _ in 0..STEPS_MAX {
             match attempt.next(&mut self.context(&mut effects), response.take()) {
-                Step::Request(request) => response = Some(perform(&request)?),
-                Step::Sleep(_) => {}
+                Step::Request(_, request) => response = Some(perform(&request)?),
+                Step::Wait | Step::Sleep(_) => {}
                 Step::Done(outcome) => {
                     let seen = self.collect(effects, seen_of(&outcome, |error| error.is_reported()));
                     requeue(&mut self.delete, &mut self.graph, node, seen.requeued);
@@ -117,12 +117,12 @@ impl<'a> Machine<'a> {
         let mut effects = Vec::new();
         for _ in 0..STEPS_MAX {
             match attempt.next(&mut self.context(&mut effects)) {
-                OrphanStep::Request(lane, request) => {
+                Step::Request(lane, request) => {
                     let response = perform(&request)?;
                     attempt.handle_response(&mut self.context(&mut effects), lane, response);
                 }
-                OrphanStep::Wait | OrphanStep::Sleep(_) => {}
-                OrphanStep::Done(outcome) => {
+                Step::Wait | Step::Sleep(_) => {}
+                Step::Done(outcome) => {
                     // The orphan worker reports every error.
                     let seen = self.collect(effects, seen_of(&outcome, |_| true));
                     requeue(&mut self.orphan, &mut self.graph, node, seen.requeued);

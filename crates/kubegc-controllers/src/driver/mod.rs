@@ -86,11 +86,6 @@ const WORKERS: usize = 5;
 pub struct Driver {
     #[debug(skip)]
     tools: Tools,
-    settings: Settings,
-}
-
-#[derive(derive_more::Debug)]
-struct Settings {
     controllers: Vec<Arc<dyn Controller>>,
     wire: Wire,
     workers: usize,
@@ -116,13 +111,11 @@ impl Driver {
                 documents,
                 outside: Arc::new(NothingOutside),
             },
-            settings: Settings {
-                controllers: Vec::new(),
-                wire: Wire::default(),
-                workers: WORKERS,
-                guard: Box::new(|_, _| Ok(())),
-                observer: Box::new(|_| {}),
-            },
+            controllers: Vec::new(),
+            wire: Wire::default(),
+            workers: WORKERS,
+            guard: Box::new(|_, _| Ok(())),
+            observer: Box::new(|_| {}),
         }
     }
 
@@ -151,12 +144,12 @@ impl Driver {
     }
 
     pub fn controller(mut self, controller: impl Controller + 'static) -> Self {
-        self.settings.controllers.push(Arc::new(controller));
+        self.controllers.push(Arc::new(controller));
         self
     }
 
     pub fn controllers(mut self, controllers: impl IntoIterator<Item = Arc<dyn Controller>>) -> Self {
-        self.settings.controllers.extend(controllers);
+        self.controllers.extend(controllers);
         self
     }
 
@@ -168,14 +161,14 @@ impl Driver {
 
     /// The preconditions of requests. Default: [`Wire::Strict`].
     pub const fn wire(mut self, wire: Wire) -> Self {
-        self.settings.wire = wire;
+        self.wire = wire;
         self
     }
 
     /// Limit of concurrent tasks and queries to the cloud provider, each with one request at a time. Default:
     /// 5; at least 1.
     pub fn workers(mut self, workers: usize) -> Self {
-        self.settings.workers = workers.max(1);
+        self.workers = workers.max(1);
         self
     }
 
@@ -188,13 +181,13 @@ impl Driver {
         mut self,
         guard: impl FnMut(&Cache, &Request) -> Result<(), Reason> + Send + 'static,
     ) -> Self {
-        self.settings.guard = Box::new(guard);
+        self.guard = Box::new(guard);
         self
     }
 
     /// Receives every report as it happens. Default: none.
     pub fn observer(mut self, observer: impl FnMut(Report) + Send + 'static) -> Self {
-        self.settings.observer = Box::new(observer);
+        self.observer = Box::new(observer);
         self
     }
 }

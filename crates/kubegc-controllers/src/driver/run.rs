@@ -16,8 +16,8 @@ use kubegc_core::{
 };
 
 use super::{
-    Driver, Performed, Performer, Report, Resources, Settings, Summary,
-    watch::{Effects, Step as WatchStep, Tools, Watched, retries},
+    Driver, Performed, Performer, Report, Resources, Summary,
+    watch::{Effects, Step as WatchStep, Watched, retries},
 };
 use crate::{
     Cloud, CloudQuery, CloudResponse, End, Input, Manager, Output, Reason, Request, Response, Sequence, Step,
@@ -29,8 +29,7 @@ const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
 
 /// A driver that runs.
 pub(super) struct Running {
-    tools: Arc<Tools>,
-    settings: Settings,
+    driver: Driver,
     manager: Manager,
     watched: BTreeMap<Resource, Watched>,
     resources: Arc<Resources>,
@@ -84,17 +83,15 @@ enum Filled {
 }
 
 impl Running {
-    pub(super) fn new(driver: Driver) -> Self {
-        let (tools, mut settings) = (Arc::new(driver.tools), driver.settings);
-        let controllers = std::mem::take(&mut settings.controllers);
-        let manager = Manager::new(controllers, settings.wire, tools.clock.now());
+    pub(super) fn new(mut driver: Driver) -> Self {
+        let controllers = std::mem::take(&mut driver.controllers);
+        let manager = Manager::new(controllers, driver.wire, driver.tools.clock.now());
         let resources = manager.resources().into_iter();
         Self {
             watched: resources
                 .map(|resource| (resource, Watched::new(resource)))
                 .collect(),
-            tools,
-            settings,
+            driver,
             manager,
             resources: Arc::default(),
             discovery: retries(),
@@ -128,7 +125,7 @@ impl Running {
                 Filled::Busy => None,
                 Filled::Until(until) => until,
             };
-            let tools = Arc::clone(&self.tools);
+            let tools = self.driver.tools.clone();
             let time = async {
                 match until {
                     _ if is_idle => yield_twice().await,
@@ -168,7 +165,7 @@ impl Running {
     /// Returns whether nothing is due now or before the horizon, and nothing is in flight that could make
     /// something due.
     fn is_idle(&self, filled: &Filled, horizon: Timestamp) -> bool {
-        let end = self.tools.clock.now().max(horizon);
+        let end = self.driver.tools.clock.now().max(horizon);
         matches!(filled, Filled::Until(until) if until.is_none_or(|until| until > end))
             && self.busy == 0
             && !self.is_discovering
@@ -178,13 +175,13 @@ impl Running {
     /// Starts as many of the due tasks as may be in flight.
     fn fill(&mut self) -> Filled {
         // Each iteration starts one task.
-        while self.busy < self.settings.workers {
-            let now = self.tools.clock.now();
+        while self.busy < self.driver.workers {
+            let now = self.driver.tools.clock.now();
             match self.manager.poll_output(now) {
                 Output::Perform(task) => self.perform(*task, now),
                 Output::QueryCloud(query) => self.query_cloud(query),
                 Output::Wait { until } => {
-                    (self.settings.observer)(Report::Waiting { until });
+                    (self.driver.observer)(Report::Waiting { until });
                     return Filled::Until(until);
                 }
             }
@@ -215,7 +212,7 @@ impl Running {
             if !request.is_write() || matches!(request, Request::Event(_)) {
                 break (request, reason);
             }
-            match (self.settings.guard)(self.manager.cache(), &request) {
+            match (self.driver.guard)(self.manager.cache(), &request) {
                 Ok(()) => break (request, reason),
                 Err(refusal) if worker.is_action => {
                     return self.ended(now, &worker, End::Kept(refusal));
@@ -229,7 +226,7 @@ impl Running {
                 }
             }
         };
-        let (tools, resources) = (Arc::clone(&self.tools), Arc::clone(&self.resources));
+        let (tools, resources) = (self.driver.tools.clone(), Arc::clone(&self.resources));
         let performed = async move {
             let performer = Performer {
                 store: &*tools.store,
@@ -252,7 +249,7 @@ impl Running {
     fn ended(&mut self, now: Timestamp, worker: &Worker, end: End) {
         self.busy -= 1;
         self.summary.count(worker.controller, &end);
-        (self.settings.observer)(Report::Ended {
+        (self.driver.observer)(Report::Ended {
             task: worker.task,
             controller: worker.controller,
             object: worker.object.clone(),
@@ -265,7 +262,7 @@ impl Running {
 
     fn query_cloud(&mut self, query: CloudQuery) {
         self.busy += 1;
-        let tools = Arc::clone(&self.tools);
+        let tools = self.driver.tools.clone();
         let query = async move {
             let CloudQuery { node, provider_id } = query;
             let exists = tools.outside.exists(&node, &provider_id).await;
@@ -286,7 +283,7 @@ impl Running {
 
     /// Runs discovery, now or later. Of several times the earliest counts.
     fn discover(&mut self, at: Option<Timestamp>) {
-        let due = at.unwrap_or_else(|| self.tools.clock.now());
+        let due = at.unwrap_or_else(|| self.driver.tools.clock.now());
         if self.discovers_at.is_some_and(|earlier| earlier <= due) {
             return;
         }
@@ -295,7 +292,7 @@ impl Running {
         self.abort = abort;
         self.discovers_at = Some(due);
         self.is_discovering = at.is_none();
-        let tools = Arc::clone(&self.tools);
+        let tools = self.driver.tools.clone();
         let discovered = async move {
             tools.wait(at).await;
             Done::Discovered(tools.store.discover().await)
@@ -306,14 +303,14 @@ impl Running {
     }
 
     fn take(&mut self, done: Done) {
-        let now = self.tools.clock.now();
+        let now = self.driver.tools.clock.now();
         let mut effects = Effects::default();
         match done {
             Done::Discovered(response) => self.discovered(now, response, &mut effects),
             Done::NotDiscovered => {}
             Done::Watched(step) => {
                 if let Some(watched) = self.watched.get_mut(&step.resource) {
-                    watched.take(&self.tools, now, *step, &mut effects);
+                    watched.take(&self.driver.tools, now, *step, &mut effects);
                 }
             }
             Done::Responded {
@@ -333,7 +330,7 @@ impl Running {
                         reason: reason.unwrap_or_else(Reason::unspecified),
                         result: response.error().map_or(Ok(()), Err),
                     };
-                    (self.settings.observer)(Report::Performed(Box::new(performed)));
+                    (self.driver.observer)(Report::Performed(Box::new(performed)));
                 }
                 self.advance(*worker, Some(*response), now);
             }
@@ -360,7 +357,7 @@ impl Running {
                 for (resource, watched) in &mut self.watched {
                     let api = self.resources.find(*resource);
                     is_complete &= matches!(api, Ok(_) | Err(StoreError::NoMapping { .. }));
-                    watched.discovered(&self.tools, api, effects);
+                    watched.discovered(&self.driver.tools, api, effects);
                 }
                 if is_complete {
                     self.discovery.succeeded();
@@ -390,7 +387,7 @@ impl Running {
             work,
             needs_discovery,
         } = effects;
-        reports.into_iter().for_each(&mut self.settings.observer);
+        reports.into_iter().for_each(&mut self.driver.observer);
         for input in inputs {
             self.manager.handle(now, input);
         }

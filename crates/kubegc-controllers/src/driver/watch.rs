@@ -29,6 +29,7 @@ pub(super) const fn retries() -> Backoff {
 }
 
 /// Shared state of concurrent operations.
+#[derive(Clone)]
 pub(super) struct Tools {
     pub(super) store: Arc<dyn ObjectStore>,
     pub(super) clock: Arc<dyn Clock>,
@@ -103,7 +104,7 @@ impl Watched {
 
     pub(super) fn discovered(
         &mut self,
-        tools: &Arc<Tools>,
+        tools: &Tools,
         api: Result<&ApiResource, StoreError>,
         effects: &mut Effects,
     ) {
@@ -139,13 +140,13 @@ impl Watched {
         self.unlisted = Some(response);
     }
 
-    fn begin(&self, tools: &Arc<Tools>, request: Request<Record>, effects: &mut Effects) {
+    fn begin(&self, tools: &Tools, request: Request<Record>, effects: &mut Effects) {
         let Some(api) = self.api.clone() else {
             return;
         };
         let (resource, epoch) = (self.resource, self.epoch);
         let source = Objects {
-            tools: Arc::clone(tools),
+            tools: tools.clone(),
             resource,
             api,
         };
@@ -161,7 +162,7 @@ impl Watched {
     }
 
     /// Processes the result of a step.
-    pub(super) fn take(&mut self, tools: &Arc<Tools>, now: Timestamp, step: Step, effects: &mut Effects) {
+    pub(super) fn take(&mut self, tools: &Tools, now: Timestamp, step: Step, effects: &mut Effects) {
         if step.epoch != self.epoch {
             return;
         }
@@ -206,7 +207,7 @@ impl Watched {
 
 #[derive(Clone)]
 struct Objects {
-    tools: Arc<Tools>,
+    tools: Tools,
     resource: Resource,
     api: ApiResource,
 }

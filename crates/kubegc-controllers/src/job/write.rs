@@ -93,7 +93,7 @@ pub(super) fn count_without_finalizer(counts: &mut JobCounts, with_finalizer: &B
 
 /// Sends the writes in the order of upstream: surplus pods, the status, the finalizers, the status that
 /// counts them, the event.
-pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
+pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> Result<End, End> {
     let mut failure = None;
     for pod in &work.deletes {
         if let Err(error) = delete(&work, pod, &port).await {
@@ -101,7 +101,7 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
         }
     }
     if let Some(error) = failure {
-        return End::failed(error);
+        return Err(error.into());
     }
     let mut job = work.meta.clone();
     let mut counts = work.counts.clone();
@@ -112,12 +112,8 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
             changes.push(FieldChange::JobCounts(Box::new(counts.clone())));
         }
         changes.extend(work.announcement.clone().map(FieldChange::Condition));
-        if let Err(error) = port
-            .update(&work.id, &mut job, work.wire, "status", changes)
-            .await
-        {
-            return End::failed(error);
-        }
+        port.update(&work.id, &mut job, work.wire, "status", changes)
+            .await?;
     }
     let mut with_finalizer = work.with_finalizer.clone();
     for pod in &work.finalizer_removals {
@@ -139,12 +135,8 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
     changes.extend(end.cloned().map(FieldChange::Condition));
     if !changes.is_empty() {
         port.set_reason(Reason::new("PodsCounted", "its status counts its finished pods"));
-        if let Err(error) = port
-            .update(&work.id, &mut job, work.wire, "status", changes)
-            .await
-        {
-            return End::failed(error);
-        }
+        port.update(&work.id, &mut job, work.wire, "status", changes)
+            .await?;
     }
     if let Some(end) = end {
         let event = match &*end.condition_type {
@@ -153,7 +145,7 @@ pub(super) async fn perform(work: Arc<SyncWork>, port: Port) -> End {
         };
         port.event(event).await;
     }
-    failure.map_or(End::Done, End::failed)
+    Ok(failure.map_or(End::Done, End::failed))
 }
 
 /// Deletes a pod, after its finalizer if that is to be removed first.

@@ -56,11 +56,7 @@ impl Live {
 }
 
 impl Deleter {
-    pub(super) async fn run(self) -> End {
-        self.delete().await.unwrap_or_else(|end| end)
-    }
-
-    async fn delete(&self) -> Result<End, End> {
+    pub(super) async fn delete(self) -> Result<End, End> {
         let namespace = self.get().await?;
         let (namespace, deleted_at) = self.mark_terminating(namespace).await?;
         if namespace.finalizers.is_empty() {

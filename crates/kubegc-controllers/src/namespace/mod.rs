@@ -119,7 +119,7 @@ impl Controller for NamespaceController {
                 now,
                 port,
             }
-            .run()
+            .delete()
         };
         Ok(Steps::new(id.clone(), begin).into())
     }

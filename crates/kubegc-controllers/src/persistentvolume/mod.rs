@@ -1,20 +1,7 @@
 //! Releases persistent volumes whose claim no longer exists, and retains, deletes or recycles them.
 //!
-//! | rule | behavior |
-//! |---|---|
-//! | [L5.8](crate::rules#l5-8) | each sync first updates the deletion finalizers and the annotation of the migration to CSI, if any is out of date |
-//! | R1, R2 | a volume without a claim, or reserved for any claim of a name, is `Available` |
-//! | R3 | a volume whose claim does not exist, or has another uid, is `Released` unless it is `Failed`, and reclaimed |
-//! | R4 | a claim that is not bound yet: nothing, or events if the volume modes differ |
-//! | R5 | a claim that is bound to the volume: `Bound` |
-//! | R6, R7 | a claim that is bound to another volume: released and reclaimed if the volume was provisioned for the claim and its policy is `Delete`, otherwise unbound |
-//! | [L5.1](crate::rules#l5-1) | a claim that the cache does not have is read from the API server before the volume is `Released`; one that has another uid, always |
-//! | [L5.2](crate::rules#l5-2) | `Released` never replaces `Failed`, and each sync reclaims again |
-//! | [L5.3](crate::rules#l5-3) | the volume is read again right before it is deleted or recycled, and must still be released |
-//! | [L5.4](crate::rules#l5-4) | a migrated volume is deleted by the provisioner of its CSI driver |
-//! | [L5.5](crate::rules#l5-5) | the plugin deletes the storage, the finalizer is removed after another read, the volume is deleted; a failure marks the volume `Failed` and is retried with backoff |
-//! | [L5.6](crate::rules#l5-6) | a volume that pods use is not recycled; after recycling it is unbound |
-//! | [L5.10](crate::rules#l5-10) | unbinding removes the claim reference if the controller has set it, otherwise only its uid |
+//! The rules are [L5.1](crate::rules#l5-1) to [L5.6](crate::rules#l5-6), [L5.8](crate::rules#l5-8) and
+//! [L5.10](crate::rules#l5-10); R1 to R7 are the states of a volume, in [the rules](crate::rules).
 //!
 //! Binding is left out, and so is the enqueueing of claims.
 //!
@@ -272,11 +259,7 @@ impl Controller for PersistentVolumeBinder {
             migration,
             plugin: self.storage.plugin(&volume, operation),
         };
-        let begin = |sync: Arc<Sync>, port| async move {
-            let end = sync.sync_volume(&port).await;
-            end.unwrap_or_else(|end| end)
-        };
-        let decision = decide(Steps::of(id, sync, begin));
+        let decision = decide(Steps::of(id, sync, Sync::sync_volume));
         if decision.steps.is_some() {
             require_version(id, &record.meta)?;
         }

@@ -41,7 +41,8 @@ pub(super) struct Sync {
 }
 
 impl Sync {
-    pub(super) async fn sync_volume(&self, port: &Port) -> Result<End, End> {
+    pub(super) async fn sync_volume(self: Arc<Self>, port: Port) -> Result<End, End> {
+        let port = &port;
         let mut volume = self.volume.clone();
         self.update_metadata(port, &mut volume).await?;
         let Some(claim_ref) = self.read(&volume)?.bound_claim().cloned() else {

@@ -37,8 +37,7 @@ use crate::{
     Settings,
     absent_owners::AbsentOwners,
     graph::{Effect, Event, Graph, NodeId},
-    orphan::Lane,
-    request::Request,
+    request::{Lane, Request},
 };
 pub use crate::{
     effect::InvalidNamespace,

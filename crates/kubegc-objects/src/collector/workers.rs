@@ -1,8 +1,6 @@
 //! The workers: the attempts in progress, and the outcome of each item ([W-2](crate::rules#w-2) to
 //! [W-6](crate::rules#w-6)).
 
-use std::time::Duration;
-
 use kubegc_core::{ApiResource, ObjectRef, identity::split_api_version, version::behavior};
 
 use super::{Collector, timers::Timer};
@@ -11,9 +9,9 @@ use crate::{
     backoff::Limiter,
     delete,
     graph::NodeId,
-    orphan::{self, Lane},
+    orphan,
     queue::WorkQueue,
-    request::{Outcome, Response, Step},
+    request::{Lane, Outcome, Response, Step},
 };
 
 /// One work queue with its limiter.
@@ -202,29 +200,29 @@ impl Collector {
         let step = attempt.next(&mut self.context());
         let node = attempt.node();
         self.attempts[at] = Some(ActiveAttempt::Orphan(attempt));
-        match step {
-            // More requests can follow: the attempt stays at the front.
-            orphan::Step::Request(lane, request) => self.requests.push_back((at, lane, request)),
-            orphan::Step::Wait => {
-                self.orphans_to_poll.pop_front();
-            }
-            orphan::Step::Sleep(wait) => {
-                self.orphans_to_poll.pop_front();
-                self.sleep(at, wait);
-            }
-            orphan::Step::Done(outcome) => {
-                self.orphans_to_poll.pop_front();
-                self.attempts[at] = None;
-                self.conclude(node, outcome, true);
-            }
+        // After a request more can follow: the attempt stays at the front.
+        if !matches!(step, Step::Request(..)) {
+            self.orphans_to_poll.pop_front();
         }
-        self.apply_effects();
+        self.follow(at, node, step, true);
         true
     }
 
-    fn sleep(&mut self, at: usize, wait: Duration) {
-        self.timers
-            .set(Timer::Resume(at as u32), self.now.saturating_add(wait));
+    /// Carries out the step of an attempt.
+    fn follow(&mut self, at: usize, node: NodeId, step: Step, orphan: bool) {
+        match step {
+            Step::Request(lane, request) => self.requests.push_back((at, lane, request)),
+            Step::Wait => {}
+            Step::Sleep(wait) => {
+                let until = self.now.saturating_add(wait);
+                self.timers.set(Timer::Resume(at as u32), until);
+            }
+            Step::Done(outcome) => {
+                self.attempts[at] = None;
+                self.conclude(node, outcome, orphan);
+            }
+        }
+        self.apply_effects();
     }
 
     fn poll_orphan_later(&mut self, at: usize) {
@@ -238,18 +236,9 @@ impl Collector {
             return;
         };
         let step = attempt.next(&mut self.context(), response);
-        match step {
-            Step::Request(request) => {
-                self.requests.push_back((at, Lane::ITEM, request));
-                self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
-            }
-            Step::Sleep(wait) => {
-                self.sleep(at, wait);
-                self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
-            }
-            Step::Done(outcome) => self.conclude(attempt.node(), outcome, false),
-        }
-        self.apply_effects();
+        let node = attempt.node();
+        self.attempts[at] = Some(ActiveAttempt::Delete(attempt));
+        self.follow(at, node, step, false);
     }
 
     /// [W-6](crate::rules#w-6) and [W-3](crate::rules#w-3): requeues or drops an item. The worker's retain of
