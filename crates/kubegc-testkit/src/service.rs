@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use futures_util::stream;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
@@ -190,7 +191,10 @@ fn serve_log(
             let mut log = log.select(request, inner.clock.clone());
             let mut response = Response::new(match log.whole() {
                 Some(text) => body::whole(text),
-                None => body::streamed(move |context| log.poll(context).map(|part| part.map(Ok))),
+                None => body::streamed(stream::unfold(log, |mut log| async move {
+                    let part = log.next().await?;
+                    Some((Ok(part), log))
+                })),
             });
             let content_type = HeaderValue::from_static("text/plain");
             response.headers_mut().insert(header::CONTENT_TYPE, content_type);

@@ -1,10 +1,6 @@
 //! Logs of containers, and the part of them that a request selects.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::{fmt, pin::Pin};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -127,22 +123,16 @@ impl LogBody {
     }
 
     /// The next part; `None` at the end.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
+            return Some(first);
         }
         if self.left == Some(0) {
             self.more = None;
         }
-        let Some(more) = &mut self.more else {
-            return Poll::Ready(None);
-        };
-        let Some(line) = ready!(more.poll_next_unpin(context)) else {
-            self.more = None;
-            return Poll::Ready(None);
-        };
+        let line = self.more.as_mut()?.next().await?;
         let mut text = Vec::new();
         self.write(self.clock.now(), &line, &mut text);
-        Poll::Ready(Some(text.into()))
+        Some(text.into())
     }
 }
