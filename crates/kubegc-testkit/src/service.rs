@@ -1,7 +1,6 @@
 //! The path of a client's request: faults first, then the server, then the audit.
 
 use std::{
-    fmt,
     future::Future,
     io,
     pin::Pin,
@@ -31,18 +30,11 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs
 /// them in memory. Made by [`Cluster::service`].
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct ClusterService {
+    #[debug(skip)]
     inner: Arc<Inner>,
     client: Option<Arc<str>>,
-}
-
-impl fmt::Debug for ClusterService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterService")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
-    }
 }
 
 impl ClusterService {

@@ -1,6 +1,6 @@
 //! Logs of containers, and the part of them that a request selects.
 
-use std::{fmt, pin::Pin};
+use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -19,18 +19,11 @@ type Lines = Pin<Box<dyn Stream<Item = String> + Send>>;
 /// let log = Log::text("listening\n").line(Timestamp::from_secs(1_767_225_600), "first request");
 /// assert!(format!("{log:?}").contains("first request"));
 /// ```
-#[derive(Default)]
+#[derive(derive_more::Debug, Default)]
 pub struct Log {
     lines: Vec<(Option<Timestamp>, String)>,
+    #[debug(skip)]
     more: Option<Lines>,
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log")
-            .field("lines", &self.lines)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Log {
