@@ -144,13 +144,8 @@ pub(crate) async fn publish_during<T>(
 async fn post(client: &Client, event: &Event, now: Timestamp) -> Result<(), StoreError> {
     let events = ApiResource::new("v1", "Event", "events", Scope::Namespaced);
     let url = url::collection(&events, Some(event.namespace()))?;
-    let request = HttpRequest {
-        method: Method::POST,
-        url: &url,
-        accept: JSON,
-        content: Some((JSON, event.document(now).to_string().into_bytes())),
-        about: None,
-    };
+    let document = event.document(now).to_string().into_bytes();
+    let request = HttpRequest::new(Method::POST, &url, JSON).content(JSON, document);
     send(client, request).await.map(drop)
 }
 

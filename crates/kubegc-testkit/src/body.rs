@@ -1,18 +1,11 @@
 //! Response bodies: complete ones, and watches that stream as long as the client reads.
 
-use std::{
-    future::Future,
-    io,
-    pin::Pin,
-    sync::Arc,
-    task::{Context, Poll},
-};
+use std::{io, sync::Arc};
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody, combinators::UnsyncBoxBody};
-use kubegc_core::Timestamp;
 use kubegc_sim::Status;
 
 use crate::{
@@ -30,13 +23,9 @@ pub(crate) fn whole(body: Bytes) -> ResponseBody {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()
 }
 
-/// A body whose parts are polled one after another.
-pub(crate) fn streamed(
-    mut poll: impl FnMut(&mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> + Send + 'static,
-) -> ResponseBody {
-    let frames =
-        stream::poll_fn(move |context| poll(context).map(|part| part.map(|part| part.map(Frame::data))));
-    StreamBody::new(frames).boxed_unsync()
+pub(crate) fn streamed(parts: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> ResponseBody {
+    // Readers may poll a body after its end.
+    StreamBody::new(parts.fuse().map_ok(Frame::data)).boxed_unsync()
 }
 
 pub(crate) fn watched(
@@ -59,14 +48,16 @@ pub(crate) fn watched(
         number
     };
     watch.events_left = fault.as_ref().and_then(Fault::events_before_end);
-    let mut watch = WatchBody {
+    let watch = WatchBody {
         inner: Arc::clone(inner),
         number,
         watch: Some(watch),
         fault,
-        woken: None,
     };
-    streamed(move |context| watch.poll(context))
+    streamed(stream::unfold(watch, |mut watch| async move {
+        let part = watch.next().await?;
+        Some((part, watch))
+    }))
 }
 
 /// A watch as far as it has been read.
@@ -77,18 +68,16 @@ struct WatchBody {
     watch: Option<Watch>,
     /// The fault that ends it once no events are left.
     fault: Option<Fault>,
-    woken: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl WatchBody {
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, io::Error>>> {
+    /// The next part; `None` at the end.
+    async fn next(&mut self) -> Option<io::Result<Bytes>> {
         loop {
             if let Some(last) = self.ended_by_fault() {
-                return Poll::Ready(last);
+                return last;
             }
-            let Some(watch) = &mut self.watch else {
-                return Poll::Ready(None);
-            };
+            let watch = self.watch.as_mut()?;
             let (step, revision) = self.inner.shared.with(|server| {
                 let step = watch.poll(server);
                 if let WatchStep::Wait { .. } = step
@@ -101,35 +90,24 @@ impl WatchBody {
             let until = match step {
                 WatchStep::Lines(lines) => {
                     self.inner.pulse.beat();
-                    return Poll::Ready(Some(Ok(lines)));
+                    return Some(Ok(lines));
                 }
                 WatchStep::End => {
                     self.close();
-                    return Poll::Ready(None);
+                    return None;
                 }
                 WatchStep::Wait { until } => until,
             };
-            if !self.is_woken(context, revision, until) {
-                return Poll::Pending;
+            tokio::select! {
+                biased;
+                _ = self.inner.shared.changed(revision) => {}
+                () = self.inner.clock.sleep_in_background_until(until) => {}
             }
         }
     }
 
-    /// Waits for a change after a revision, and for a time. Returns whether one of them has already occurred.
-    fn is_woken(&mut self, context: &mut Context<'_>, revision: u64, until: Option<Timestamp>) -> bool {
-        let inner = Arc::clone(&self.inner);
-        let woken = self.woken.insert(Box::pin(async move {
-            tokio::select! {
-                biased;
-                _ = inner.shared.changed(revision) => {}
-                () = inner.clock.sleep_in_background_until(until) => {}
-            }
-        }));
-        woken.as_mut().poll(context).is_ready()
-    }
-
     /// The last event or error that the client receives, once the fault is due.
-    fn ended_by_fault(&mut self) -> Option<Option<Result<Bytes, io::Error>>> {
+    fn ended_by_fault(&mut self) -> Option<Option<io::Result<Bytes>>> {
         let watch = self.watch.as_ref().filter(|watch| watch.events_left == Some(0))?;
         let last = match &self.fault {
             Some(Fault::BreakWatch { .. }) => Some(Err(broken())),
@@ -146,7 +124,6 @@ impl WatchBody {
     /// Stops waiting for this watch.
     fn close(&mut self) {
         self.watch = None;
-        self.woken = None;
         self.inner.state.lock().watches.remove(&self.number);
         self.inner.pulse.beat();
     }

@@ -1,6 +1,6 @@
 //! Serves the cluster on a socket: HTTP/1.1 on 127.0.0.1, for `kubectl` and clients in other languages.
 
-use std::{fmt, io, net::SocketAddr, path::Path};
+use std::{io, net::SocketAddr, path::Path};
 
 use futures_util::StreamExt;
 use http::Request;
@@ -20,19 +20,15 @@ use crate::{
 /// There is no TLS and no authentication: every process that can reach the machine's loopback device can use
 /// it.
 #[must_use = "the server stops when this is dropped"]
+#[derive(derive_more::Debug)]
 pub struct Loopback {
+    #[debug(skip)]
     address: SocketAddr,
     url: String,
+    #[debug(skip)]
     stop: watch::Sender<bool>,
+    #[debug(skip)]
     accepting: tokio::task::JoinHandle<()>,
-}
-
-impl fmt::Debug for Loopback {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Loopback")
-            .field("url", &self.url)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Cluster {

@@ -1,7 +1,6 @@
 //! The path of a client's request: faults first, then the server, then the audit.
 
 use std::{
-    fmt,
     future::Future,
     io,
     pin::Pin,
@@ -10,6 +9,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
+use futures_util::stream;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
 use kubegc_core::{Clock, Timestamp};
@@ -30,18 +30,11 @@ pub(crate) type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// A client's connection to a [`Cluster`]: a `tower::Service` that takes requests with any body and performs
 /// them in memory. Made by [`Cluster::service`].
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
 pub struct ClusterService {
+    #[debug(skip)]
     inner: Arc<Inner>,
     client: Option<Arc<str>>,
-}
-
-impl fmt::Debug for ClusterService {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClusterService")
-            .field("client", &self.client)
-            .finish_non_exhaustive()
-    }
 }
 
 impl ClusterService {
@@ -190,7 +183,10 @@ fn serve_log(
             let mut log = log.select(request, inner.clock.clone());
             let mut response = Response::new(match log.whole() {
                 Some(text) => body::whole(text),
-                None => body::streamed(move |context| log.poll(context).map(|part| part.map(Ok))),
+                None => body::streamed(stream::unfold(log, |mut log| async move {
+                    let part = log.next().await?;
+                    Some((Ok(part), log))
+                })),
             });
             let content_type = HeaderValue::from_static("text/plain");
             response.headers_mut().insert(header::CONTENT_TYPE, content_type);

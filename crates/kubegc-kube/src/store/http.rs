@@ -30,14 +30,23 @@ pub(crate) struct HttpRequest<'a> {
 }
 
 impl<'a> HttpRequest<'a> {
-    pub(crate) fn get(url: &'a Url, accept: &'a str) -> Self {
+    pub(crate) const fn new(method: Method, url: &'a Url, accept: &'a str) -> Self {
         Self {
-            method: Method::GET,
+            method,
             url,
             accept,
             content: None,
             about: None,
         }
+    }
+
+    pub(crate) const fn get(url: &'a Url, accept: &'a str) -> Self {
+        Self::new(Method::GET, url, accept)
+    }
+
+    pub(crate) fn content(mut self, media_type: &'static str, content: Vec<u8>) -> Self {
+        self.content = Some((media_type, content));
+        self
     }
 
     /// The same, about one object: only a 404 that names it proves that it does not exist.

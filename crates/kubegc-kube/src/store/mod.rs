@@ -111,13 +111,9 @@ impl KubeStore {
         body: Vec<u8>,
     ) -> Result<ObjectMeta, StoreError> {
         let url = url::object(address, subresource)?.query("fieldManager", FIELD_MANAGER);
-        let request = HttpRequest {
-            method,
-            url: &url,
-            accept: META,
-            content: Some((media_type, body)),
-            about: Some(address.name),
-        };
+        let request = HttpRequest::new(method, &url, META)
+            .content(media_type, body)
+            .about(address.name);
         // The write was performed; an unreadable response leaves its outcome unknown.
         let response = send(&self.client, request).await?;
         wire::object(&response).map_err(unreadable)
@@ -386,13 +382,9 @@ impl ObjectStore for KubeStore {
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         let url = url::object(address, None)?;
-        let request = HttpRequest {
-            method: Method::DELETE,
-            url: &url,
-            accept: META,
-            content: Some((JSON, delete_body(options)?)),
-            about: Some(address.name),
-        };
+        let request = HttpRequest::new(Method::DELETE, &url, META)
+            .content(JSON, delete_body(options)?)
+            .about(address.name);
         let response = send(&self.client, request).await?;
         let status: Value = serde_json::from_slice(&response).map_err(unreadable)?;
         if status["kind"] == "Status" {
@@ -512,13 +504,8 @@ impl ObjectStore for KubeStore {
             return Err(StoreError::NotFound);
         }
         let url = url::collection(resource, namespace)?;
-        let request = HttpRequest {
-            method: Method::DELETE,
-            url: &url,
-            accept: META_LIST,
-            content: Some((JSON, delete_body(options)?)),
-            about: None,
-        };
+        let body = delete_body(options)?;
+        let request = HttpRequest::new(Method::DELETE, &url, META_LIST).content(JSON, body);
         send(&self.client, request).await.map(drop)
     }
 }

@@ -1,5 +1,7 @@
 //! Discovery documents: groups, versions and resources, in both forms.
 
+use std::{cmp::Reverse, collections::BTreeMap};
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
 use kubegc_core::{
@@ -164,30 +166,26 @@ fn served(server: &ApiServer) -> impl Iterator<Item = (KindId, &ApiResource)> {
 
 /// The groups in upstream's order.
 fn groups(server: &ApiServer) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+    let mut groups: BTreeMap<&str, Group<'_>> = BTreeMap::new();
     for (_, resource) in served(server) {
         let (name, version) = (&*resource.group, &*resource.version);
-        let known = groups.iter().position(|group| group.name == name);
-        let at = known.unwrap_or_else(|| {
-            groups.push(Group {
-                name,
-                versions: Vec::new(),
-                is_custom: false,
-            });
-            groups.len() - 1
+        let group = groups.entry(name).or_insert_with(|| Group {
+            name,
+            versions: Vec::new(),
+            is_custom: false,
         });
-        let group = &mut groups[at];
         group.is_custom |= resource.custom;
         if !group.versions.contains(&version) {
             group.versions.push(version);
         }
     }
+    let mut groups: Vec<Group<'_>> = groups.into_values().collect();
     // The catalog has the versions of built-in groups in order; those of definitions come as they were
     // written.
     for group in groups.iter_mut().filter(|group| group.is_custom) {
         group
             .versions
-            .sort_by(|a, b| version_priority(b).cmp(&version_priority(a)));
+            .sort_by_key(|&version| Reverse(version_priority(version)));
     }
     groups.sort_by_key(|group| (group.is_custom, rank(group.name), group.name));
     groups

@@ -214,17 +214,18 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
 /// # Upstream
 /// `GenericHttpResponseChecker.Check` in `apiserver/pkg/registry/generic/rest/response_checker.go`, 1.20.2.
 pub(crate) fn refused_by_node(code: u16, text: &str) -> http::Response<Bytes> {
-    let refusal = match code {
-        400 => problem::bad_request(text),
-        403 => problem::refusal(403, "Forbidden", text, None),
-        404 => problem::refusal(404, "NotFound", text, None),
-        500 => problem::refusal(
-            500,
-            "InternalError",
-            format!("Internal error occurred: {text}"),
-            None,
-        ),
-        _ => problem::refusal(code, "", text, None),
+    let reason = match code {
+        400 => "BadRequest",
+        403 => "Forbidden",
+        404 => "NotFound",
+        500 => "InternalError",
+        _ => "",
     };
+    let begin = if code == 500 {
+        "Internal error occurred: "
+    } else {
+        ""
+    };
+    let refusal = problem::refusal(code, reason, format!("{begin}{text}"), None);
     Reply::from(refusal).into_http()
 }

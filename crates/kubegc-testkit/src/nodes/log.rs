@@ -1,10 +1,6 @@
 //! Logs of containers, and the part of them that a request selects.
 
-use std::{
-    fmt,
-    pin::Pin,
-    task::{Context, Poll, ready},
-};
+use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
@@ -23,18 +19,11 @@ type Lines = Pin<Box<dyn Stream<Item = String> + Send>>;
 /// let log = Log::text("listening\n").line(Timestamp::from_secs(1_767_225_600), "first request");
 /// assert!(format!("{log:?}").contains("first request"));
 /// ```
-#[derive(Default)]
+#[derive(derive_more::Debug, Default)]
 pub struct Log {
     lines: Vec<(Option<Timestamp>, String)>,
+    #[debug(skip)]
     more: Option<Lines>,
-}
-
-impl fmt::Debug for Log {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Log")
-            .field("lines", &self.lines)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Log {
@@ -127,22 +116,16 @@ impl LogBody {
     }
 
     /// The next part; `None` at the end.
-    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    pub(crate) async fn next(&mut self) -> Option<Bytes> {
         if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(first));
+            return Some(first);
         }
         if self.left == Some(0) {
             self.more = None;
         }
-        let Some(more) = &mut self.more else {
-            return Poll::Ready(None);
-        };
-        let Some(line) = ready!(more.poll_next_unpin(context)) else {
-            self.more = None;
-            return Poll::Ready(None);
-        };
+        let line = self.more.as_mut()?.next().await?;
         let mut text = Vec::new();
         self.write(self.clock.now(), &line, &mut text);
-        Poll::Ready(Some(text.into()))
+        Some(text.into())
     }
 }
