@@ -63,13 +63,9 @@ impl Sync<'_> {
         let wanted = self.wanted();
         if !meta.is_deleting() {
             // `kubegc-controllers` adopts the dependents of Deployments and ReplicaSets.
-            let selector = label_selector(selector).filter(|selector| !selector.is_empty());
-            others.retain(|pod| {
-                selector
-                    .as_ref()
-                    .is_some_and(|selector| selector.matches(&pod.meta))
-            });
+            let selector = label_selector(selector).unwrap_or_default();
             others.retain(|pod| !is_deployment && is_active(pod) && pod.meta.controller().is_none());
+            others.retain(|pod| !selector.is_empty() && selector.matches(&pod.meta));
             for pod in others {
                 let owned = json!({"metadata": {"ownerReferences": [self.reference()]}});
                 self.update(Resource::Pods, &pod, owned);
@@ -302,7 +298,7 @@ impl Sync<'_> {
     }
 
     fn owner_status(&mut self, wanted: usize) {
-        let (hash, replicas, mut conditions) = (self.hash(), self.replicas(), Vec::new());
+        let (hash, replicas) = (self.hash(), self.replicas());
         let [mut all, mut ready, mut updated] = [0; 3];
         for one in &self.dependents {
             // A Deployment counts what the status of its ReplicaSets counts.
@@ -316,50 +312,46 @@ impl Sync<'_> {
             updated += if self.is_updated(one) { active } else { 0 };
         }
         let mut status = match self.resource {
+            DaemonSets | Jobs => json!({}),
+            _ => json!({"replicas": all, "readyReplicas": ready, "availableReplicas": ready}),
+        };
+        let own = match self.resource {
+            Deployments => json!({
+                "updatedReplicas": updated, "unavailableReplicas": replicas.max(all) - ready,
+            }),
+            StatefulSets => json!({
+                "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
+                "currentRevision": hash, "updateRevision": hash,
+            }),
             DaemonSets => json!({
                 "desiredNumberScheduled": wanted, "currentNumberScheduled": all.min(wanted),
                 "numberMisscheduled": all.saturating_sub(wanted), "updatedNumberScheduled": updated,
                 "numberReady": ready, "numberAvailable": ready,
                 "numberUnavailable": wanted.saturating_sub(ready),
             }),
-            Jobs => json!({"active": all, "ready": ready}),
-            _ => json!({"replicas": all, "readyReplicas": ready, "availableReplicas": ready}),
-        };
-        match self.resource {
-            Deployments => {
-                conditions.push(match ready >= replicas {
-                    true => ("Available", "True", "MinimumReplicasAvailable"),
-                    false => ("Available", "False", "MinimumReplicasUnavailable"),
-                });
-                conditions.push(match [all, ready, updated] == [replicas; 3] {
-                    true => ("Progressing", "True", "NewReplicaSetAvailable"),
-                    false => ("Progressing", "True", "ReplicaSetUpdated"),
-                });
-                status["updatedReplicas"] = updated.into();
-                status["unavailableReplicas"] = (replicas.max(all) - ready).into();
-            }
-            StatefulSets => {
-                let own = json!({
-                    "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
-                    "currentRevision": hash, "updateRevision": hash,
-                });
-                merge(&mut status, &own);
-            }
-            ReplicaSets => status["fullyLabeledReplicas"] = all.into(),
             // `kubegc_controllers::job` writes the other fields, and counts the pods that it tracks.
-            Jobs => {
-                if self.object.field("status")["startTime"].is_null() {
-                    status["startTime"] = self.time();
-                }
-                if !self.is_tracked() {
-                    status["succeeded"] = self.ends("Succeeded").len().into();
-                    status["failed"] = self.ends("Failed").len().into();
-                }
-            }
-            _ => {}
-        }
-        if self.resource != Jobs {
-            status["observedGeneration"] = self.object.meta.generation.into();
+            Jobs if self.is_tracked() => json!({"active": all, "ready": ready}),
+            Jobs => json!({
+                "active": all, "ready": ready,
+                "succeeded": self.ends("Succeeded").len(), "failed": self.ends("Failed").len(),
+            }),
+            _ => json!({"fullyLabeledReplicas": all}),
+        };
+        merge(&mut status, &own);
+        let available = match ready >= replicas {
+            true => ("Available", "True", "MinimumReplicasAvailable"),
+            false => ("Available", "False", "MinimumReplicasUnavailable"),
+        };
+        let progressing = match [all, ready, updated] == [replicas; 3] {
+            true => ("Progressing", "True", "NewReplicaSetAvailable"),
+            false => ("Progressing", "True", "ReplicaSetUpdated"),
+        };
+        let mut conditions = vec![available, progressing];
+        conditions.retain(|_| self.resource == Deployments);
+        match self.resource {
+            Jobs if !self.object.field("status")["startTime"].is_null() => {}
+            Jobs => status["startTime"] = self.time(),
+            _ => status["observedGeneration"] = self.object.meta.generation.into(),
         }
         self.status(status, &conditions);
     }
