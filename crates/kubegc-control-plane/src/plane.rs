@@ -20,7 +20,7 @@ use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
     calls::{is_identity, object_ref},
-    outside::{Kubelets, Outside},
+    outside::Outside,
     perform::Requests,
     trace::Trace,
     workloads::{self, Player, Workloads},
@@ -196,15 +196,12 @@ impl ControlPlane {
         }
         let nodes_matter = settings.nodes_matter || settings.workloads.is_some();
         let requests = Requests::new(&discovered);
-        let kubelets = nodes_matter.then(|| {
-            let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
-            Kubelets::new(requests.documents.clone(), has_all_nodes)
-        });
+        let has_all_nodes = nodes_matter.then(|| !settings.incomplete.contains(&Resource::Nodes));
         let now = server.now();
         let assumptions = Arc::clone(&settings.assumptions);
         let mut plane = Self {
             collector: Collector::new(collector),
-            outside: Outside::new(server, assumptions, kubelets, settings.pods_end_from),
+            outside: Outside::new(server, assumptions, has_all_nodes, settings.pods_end_from),
             manager,
             kinds,
             requests,
@@ -353,7 +350,10 @@ impl ControlPlane {
     /// Performs one action of an actor other than the garbage collector. Returns whether there was anything
     /// to do.
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
-        let Some(step) = self.outside.act(server, self.now) else {
+        let Some(step) = self
+            .outside
+            .act(server, self.now, (&self.requests, &self.manager))
+        else {
             return self.reconcile(server) || self.play(server);
         };
         if let Some(step) = step {
