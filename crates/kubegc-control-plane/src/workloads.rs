@@ -1,9 +1,9 @@
 //! A player of workloads for tests of operators: by rules, owners get pods and claims, and pods become ready,
 //! fail, restart and are replaced.
 //!
-//! The other controllers of a [`ControlPlane`](crate::ControlPlane) only delete objects, remove finalizers and
-//! adopt. With [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server
-//! and in the same loop:
+//! The other controllers of a [`ControlPlane`](crate::ControlPlane) only delete objects, remove finalizers
+//! and adopt. With [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same
+//! server and in the same loop:
 //!
 //! | actor in the trace | the player | `kubegc-controllers` |
 //! |---|---|---|
@@ -35,8 +35,8 @@
 //!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
 //!   condition. Pods of DaemonSets are created with their node.
 //! - Indexed Jobs get no pods. CronJobs have no schedule. In every release the next pod of a Job is created
-//!   10 s after a failed pod, and twice as long, at most 10 minutes, after each further one without a success.
-//!   A deleted pod is replaced immediately. `podReplacementPolicy` has no effect.
+//!   10 s after the end of a failed pod. The delay doubles with each further failure, up to 10 minutes, until
+//!   a pod succeeds. A deleted pod is replaced immediately. `podReplacementPolicy` has no effect.
 //! - A refused write is tried again when an object changes.
 //! - No Events are recorded. Steps have a reason for each verb.
 //!

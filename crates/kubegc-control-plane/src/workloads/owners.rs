@@ -1,5 +1,5 @@
-//! Owners of pods: a sync creates the dependents that an owner lacks, deletes pods that it does not want, that
-//! have ended or that have another template, and then writes the status.
+//! Owners of pods: a sync creates the dependents that an owner lacks, deletes pods that it does not want,
+//! that have ended or that have another template, and then writes the status.
 
 use std::{sync::Arc, time::Duration};
 
@@ -110,8 +110,8 @@ impl Sync<'_> {
         }
     }
 
-    /// The slots that should be filled, in order: names of pods or nodes, or empty. Each with what its pod has
-    /// in addition to the template.
+    /// The slots that should be filled, in order: names of pods or nodes, or empty. Each with the fields of
+    /// its pod that the template lacks.
     fn wanted(&self) -> Vec<(String, Value)> {
         let (meta, spec, hash) = (&self.object.meta, self.spec, self.hash());
         match self.resource {

@@ -211,8 +211,9 @@ impl Sync<'_> {
                     "metadata": {"name": name, "annotations": {"pv.kubernetes.io/provisioned-by": DRIVER}},
                     "spec": {
                         "capacity": capacity, "accessModes": spec["accessModes"], "claimRef": of_claim,
-                        "persistentVolumeReclaimPolicy": "Delete", "storageClassName": spec["storageClassName"],
                         "csi": {"driver": DRIVER, "volumeHandle": name},
+                        "persistentVolumeReclaimPolicy": "Delete",
+                        "storageClassName": spec["storageClassName"],
                     },
                 });
                 self.create(PersistentVolumes, volume);
