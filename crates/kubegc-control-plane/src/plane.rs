@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_controllers::{Controller, ExternalProvisioner, Manager, Wire, default_controllers};
+use kubegc_controllers::{Controller, Manager, Wire, default_controllers};
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
     record::{ObjectId, Resource},
@@ -23,7 +23,7 @@ use crate::{
     outside::Outside,
     perform::Requests,
     trace::Trace,
-    workloads::{self, Player, Workloads},
+    workloads::{Player, Workloads},
 };
 
 /// Settings of a control plane.
@@ -167,11 +167,7 @@ impl Idle {
 impl ControlPlane {
     /// A control plane that has listed the objects of the server and watches from there.
     pub fn new(server: &ApiServer, settings: Settings) -> Self {
-        let mut controllers = settings.controllers.clone();
-        if settings.workloads.is_some() {
-            controllers.push(Arc::new(ExternalProvisioner::new(workloads::DRIVER)));
-        }
-        let manager = Manager::new(controllers, Wire::AsUpstream, server.now());
+        let manager = Manager::new(settings.controllers.clone(), Wire::AsUpstream, server.now());
         let mut plane = Self::with_manager(server, settings.clone(), manager.into_simulation());
         plane.list_records(server, &settings.incomplete);
         plane
