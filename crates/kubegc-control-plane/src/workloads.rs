@@ -19,7 +19,8 @@
 //!   state. Pods have the condition `Ready` and no IP. Init containers and readiness gates have no effect.
 //! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims; the nodes take turns. Taints,
 //!   affinity and scheduling gates have no effect. Pods of DaemonSets are created with their node.
-//! - Claims are bound without a volume.
+//! - Claims are bound without a volume. Before 1.27 a pod that only finalizers keep retains its phase.
+//! - The conditions `Available` of Deployments and `Ready` of nodes have no reason.
 //! - `ordinals` of StatefulSets, and `managedBy` and `podReplacementPolicy` of Jobs have no effect.
 //! - Indexed Jobs get no pods. CronJobs have no schedule. In every release the next pod of a Job is created
 //!   10 s after the end of a failed pod. The delay doubles with each further failure, up to 10 minutes, until
