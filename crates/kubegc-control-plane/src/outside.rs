@@ -6,21 +6,18 @@ use std::{
     sync::Arc,
 };
 
-use foldhash::fast::FixedState;
-use hashbrown::HashMap;
-use kubegc_controllers::podgc::OUT_OF_SERVICE_TAINT;
+use kubegc_controllers::{Manager, podgc::OUT_OF_SERVICE_TAINT};
 use kubegc_core::{
-    Behavior, KindId, ObjectRef, Preconditions, ResourceVersion, Timestamp,
+    Behavior, KindId, ObjectRef, Preconditions, Timestamp,
     deletion::DeleteOptionsSpec,
     record::{Record, Resource},
 };
-use kubegc_documents::JsonDocuments;
 use kubegc_sim::{
     ApiServer, CrdCleaner, CrdRegistration, CrdStep, EventType, RegistrationStep, StoredObject,
 };
 use serde_json::Value;
 
-use crate::{Act, Actor, Assumptions, Step, Why, calls::object_ref, trace::code_of};
+use crate::{Act, Actor, Assumptions, Requests, Step, Why, calls::object_ref, trace::code_of};
 
 /// The kubelet reports a final phase of a pod before it deletes it.
 const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
@@ -29,7 +26,9 @@ const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
-    kubelets: Option<Kubelets>,
+    /// If pods end only on nodes whose kubelets run: whether a node that is missing from the server does not
+    /// exist.
+    has_all_nodes: Option<bool>,
     /// Kubelets do not end the pods whose grace period ended before.
     pods_end_from: Timestamp,
     /// Terminating pods, by the end of their grace period.
@@ -46,56 +45,6 @@ pub(crate) struct Outside {
     terminating_namespaces: BTreeSet<Arc<str>>,
     /// Namespaces in which an object was removed since their last sync, with the time of the last removal.
     pub(crate) shrunk: BTreeMap<Arc<str>, Timestamp>,
-}
-
-/// The nodes, to determine whether their kubelets end pods.
-#[derive(Clone, Debug)]
-pub(crate) struct Kubelets {
-    pub(crate) documents: JsonDocuments,
-    /// Whether a node that is missing from the server does not exist.
-    pub(crate) has_all_nodes: bool,
-    /// By name of the node: the version that was read, and whether its kubelet runs.
-    known: HashMap<Arc<str>, (ResourceVersion, Option<bool>), FixedState>,
-}
-
-impl Kubelets {
-    pub(crate) fn new(documents: JsonDocuments, has_all_nodes: bool) -> Self {
-        Self {
-            documents,
-            has_all_nodes,
-            known: HashMap::default(),
-        }
-    }
-
-    /// Whether the kubelet of a pod ends it. If that is unknown, it does.
-    fn ends(&mut self, server: &ApiServer, pod: &StoredObject) -> bool {
-        let Some(spec) = pod.at(&["spec"]).and_then(Value::as_object) else {
-            return true;
-        };
-        match spec.get("nodeName") {
-            None => false,
-            Some(Value::String(name)) => self.runs(server, name).unwrap_or(true),
-            Some(_) => true,
-        }
-    }
-
-    /// Whether the kubelet of the node of this name runs; `None` if that is not known.
-    fn runs(&mut self, server: &ApiServer, name: &str) -> Option<bool> {
-        let kind = server.catalog().mapping("v1", "Node")?;
-        let Some(node) = server.object(kind, "", name) else {
-            return self.has_all_nodes.then_some(false);
-        };
-        let version = &node.meta.resource_version;
-        if let Some((_, runs)) = self.known.get(name).filter(|(known, _)| known == version) {
-            return *runs;
-        }
-        let body = self
-            .documents
-            .body(Resource::Nodes, &node.fields(&server.catalog()[kind]));
-        let runs = kubelet_runs(&Record::new(node.meta.clone(), body));
-        self.known.insert(name.into(), (version.clone(), runs));
-        runs
-    }
 }
 
 /// Whether the kubelet of a node runs: it reports, and the node is not out of service. `None` if that was not
@@ -130,12 +79,12 @@ impl Outside {
     pub(crate) fn new(
         server: &ApiServer,
         assumptions: Arc<Assumptions>,
-        kubelets: Option<Kubelets>,
+        has_all_nodes: Option<bool>,
         pods_end_from: Timestamp,
     ) -> Self {
         Self {
             assumptions,
-            kubelets,
+            has_all_nodes,
             pods_end_from,
             registration: CrdRegistration::resumed(server),
             ..Self::default()
@@ -198,9 +147,14 @@ impl Outside {
     }
 
     /// Performs one action, and returns its write. `None` if there was nothing to do.
-    pub(crate) fn act(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
+    pub(crate) fn act(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        records: (&Requests, &Manager),
+    ) -> Option<Option<Step>> {
         self.release(server)
-            .or_else(|| self.end_pod(server, now))
+            .or_else(|| self.end_pod(server, now, records))
             .or_else(|| self.clean_definition(server, now))
             .or_else(|| self.register(server).map(Some))
     }
@@ -239,7 +193,34 @@ impl Outside {
         Some(Some(step))
     }
 
-    fn end_pod(&mut self, server: &mut ApiServer, now: Timestamp) -> Option<Option<Step>> {
+    /// Whether the kubelet of a pod ends it. If that is unknown, it does.
+    fn kubelet_ends(
+        &self,
+        server: &ApiServer,
+        pod: &StoredObject,
+        (requests, manager): (&Requests, &Manager),
+    ) -> bool {
+        let (Some(has_all_nodes), Some(spec)) = (self.has_all_nodes, pod.field("spec").as_object()) else {
+            return true;
+        };
+        let (name, kind) = match (spec.get("nodeName"), server.catalog().mapping("v1", "Node")) {
+            (None, _) => return false,
+            (Some(Value::String(name)), Some(kind)) => (name, kind),
+            _ => return true,
+        };
+        let Some(node) = server.object(kind, "", name) else {
+            return !has_all_nodes;
+        };
+        let node = requests.record(server, Resource::Nodes, kind, node, Some(manager));
+        kubelet_runs(&node).unwrap_or(true)
+    }
+
+    fn end_pod(
+        &mut self,
+        server: &mut ApiServer,
+        now: Timestamp,
+        records: (&Requests, &Manager),
+    ) -> Option<Option<Step>> {
         self.ending.first().filter(|(at, ..)| *at <= now)?;
         let (at, kind, namespace, name) = self.ending.pop_first()?;
         let Some(pod) = server.object(kind, &namespace, &name).map(Arc::clone) else {
@@ -249,11 +230,7 @@ impl Outside {
         // finalizers keep the pod, and the kubelet has nothing to do.
         let is_due = pod.meta.deletion_timestamp == Some(at);
         let is_in_grace = pod.meta.deletion_grace_period_seconds.unwrap_or(0) > 0;
-        let mut ends = || {
-            let kubelets = self.kubelets.as_mut();
-            kubelets.is_none_or(|kubelets| kubelets.ends(server, &pod))
-        };
-        if !is_due || !is_in_grace || !ends() {
+        if !is_due || !is_in_grace || !self.kubelet_ends(server, &pod, records) {
             return Some(None);
         }
         let object = object_ref(server, kind, &pod.meta);

@@ -37,7 +37,7 @@ impl ControlPlane {
 #[derive(Clone, Debug)]
 pub struct Requests {
     resources: Arc<Resources>,
-    pub(crate) documents: JsonDocuments,
+    documents: JsonDocuments,
 }
 
 impl Requests {
@@ -155,7 +155,7 @@ impl Requests {
 
     /// The record of an object, shared with the cache of the controllers if the cache has observed this
     /// version.
-    fn record(
+    pub(crate) fn record(
         &self,
         server: &ApiServer,
         resource: Resource,

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use kubegc_controllers::{Controller, ExternalProvisioner, Manager, Wire, default_controllers};
+use kubegc_controllers::{Controller, Manager, Wire, default_controllers};
 use kubegc_core::{
     Catalog, KindId, KubernetesVersion, Timestamp, Uid,
     record::{ObjectId, Resource},
@@ -20,10 +20,10 @@ use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 use crate::{
     AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
     calls::{is_identity, object_ref},
-    outside::{Kubelets, Outside},
+    outside::Outside,
     perform::Requests,
     trace::Trace,
-    workloads::{self, Player, Workloads},
+    workloads::{Player, Workloads},
 };
 
 /// Settings of a control plane.
@@ -167,11 +167,7 @@ impl Idle {
 impl ControlPlane {
     /// A control plane that has listed the objects of the server and watches from there.
     pub fn new(server: &ApiServer, settings: Settings) -> Self {
-        let mut controllers = settings.controllers.clone();
-        if settings.workloads.is_some() {
-            controllers.push(Arc::new(ExternalProvisioner::new(workloads::DRIVER)));
-        }
-        let manager = Manager::new(controllers, Wire::AsUpstream, server.now());
+        let manager = Manager::new(settings.controllers.clone(), Wire::AsUpstream, server.now());
         let mut plane = Self::with_manager(server, settings.clone(), manager.into_simulation());
         plane.list_records(server, &settings.incomplete);
         plane
@@ -196,15 +192,12 @@ impl ControlPlane {
         }
         let nodes_matter = settings.nodes_matter || settings.workloads.is_some();
         let requests = Requests::new(&discovered);
-        let kubelets = nodes_matter.then(|| {
-            let has_all_nodes = !settings.incomplete.contains(&Resource::Nodes);
-            Kubelets::new(requests.documents.clone(), has_all_nodes)
-        });
+        let has_all_nodes = nodes_matter.then(|| !settings.incomplete.contains(&Resource::Nodes));
         let now = server.now();
         let assumptions = Arc::clone(&settings.assumptions);
         let mut plane = Self {
             collector: Collector::new(collector),
-            outside: Outside::new(server, assumptions, kubelets, settings.pods_end_from),
+            outside: Outside::new(server, assumptions, has_all_nodes, settings.pods_end_from),
             manager,
             kinds,
             requests,
@@ -353,7 +346,10 @@ impl ControlPlane {
     /// Performs one action of an actor other than the garbage collector. Returns whether there was anything
     /// to do.
     pub fn act(&mut self, server: &mut ApiServer) -> bool {
-        let Some(step) = self.outside.act(server, self.now) else {
+        let Some(step) = self
+            .outside
+            .act(server, self.now, (&self.requests, &self.manager))
+        else {
             return self.reconcile(server) || self.play(server);
         };
         if let Some(step) = step {

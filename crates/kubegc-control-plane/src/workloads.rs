@@ -1,26 +1,12 @@
 //! A player of workloads for tests of operators: by rules, owners get pods and claims, and pods become ready,
 //! fail, restart and are replaced.
 //!
-//! The other controllers of a [`ControlPlane`](crate::ControlPlane) only delete objects, remove finalizers and
-//! adopt. With [`Settings::workloads`](crate::Settings::workloads) the player acts as well, on the same server
-//! and in the same loop:
-//!
-//! | actor in the trace | the player | `kubegc-controllers` |
-//! |---|---|---|
-//! | `deployment-controller` | creates the ReplicaSet of the template, scales it up | adopts, scales down, deletes old ReplicaSets |
-//! | `replicaset-controller` | creates pods | adopts, releases and deletes pods |
-//! | `statefulset-controller` | creates claims, creates, replaces, adopts and deletes pods | sets owners of claims |
-//! | `daemonset-controller` | creates, replaces, adopts and deletes pods | |
-//! | `job-controller` | creates pods; writes `active`, `ready` and the start | counts pods, removes finalizers, ends Jobs |
-//! | `node-lifecycle-controller` | | `NoExecute` taints |
-//! | `default-scheduler` | binds pods to nodes | |
-//! | `kubelet` | reports nodes, runs pods by the rules of the test | |
-//! | `persistentvolume-binder-controller` | provisions and binds claims by the rules of the test | releases and deletes volumes |
-//!
-//! The player acts only when the garbage collector and the other controllers have nothing to do at this time,
-//! so that a pod is adopted, counted or deleted before it is replaced. A sync compares an object and its
-//! dependents with what they should be, and writes what is missing. It depends only on the objects on the
-//! server, the rules and the time.
+//! With [`Settings::workloads`](crate::Settings::workloads) the player acts as those parts of upstream's
+//! controllers that create objects and write statuses, as scheduler and as kubelets. Steps have their names.
+//! The other controllers of a [`ControlPlane`](crate::ControlPlane) delete objects, adopt, count the pods of
+//! Jobs and remove finalizers. The player acts only when these have nothing to do at this time, so that a pod
+//! is adopted, counted or deleted before it is replaced. A sync compares an object and its dependents with
+//! what they should be, and writes what is missing.
 //!
 //! # Where it differs from Kubernetes
 //! - A new ReplicaSet begins with all replicas; strategies, `maxSurge` and partitions have no effect. Pods of
@@ -29,35 +15,28 @@
 //! - There are no ControllerRevisions, no revision annotations, no progress deadlines and no
 //!   `minReadySeconds`. A paused Deployment is rolled out. Nothing writes the status of PodDisruptionBudgets.
 //! - Hashes are deterministic and change with the template; their values are not those of a real cluster.
-//! - All containers of a pod start, end and restart together, 10 s after each exit. Init containers have no
-//!   status, and readiness gates have no effect.
-//! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims, and chooses the node with the
-//!   fewest pods. Taints, affinity and scheduling gates have no effect. A pod without a suitable node has no
-//!   condition. Pods of DaemonSets are created with their node.
+//! - All containers of a pod start, end and restart together, 10 s after each exit. Their statuses have no
+//!   state. Pods have the condition `Ready` and no IP. Init containers and readiness gates have no effect.
+//! - The scheduler respects `nodeSelector`, `unschedulable` and unbound claims; the nodes take turns. Taints,
+//!   affinity and scheduling gates have no effect. Pods of DaemonSets are created with their node.
+//! - Claims are bound without a volume. Before 1.27 a pod that only finalizers keep retains its phase.
+//! - The conditions `Available` of Deployments and `Ready` of nodes have no reason.
+//! - `ordinals` of StatefulSets, and `managedBy` and `podReplacementPolicy` of Jobs have no effect.
 //! - Indexed Jobs get no pods. CronJobs have no schedule. In every release the next pod of a Job is created
-//!   10 s after a failed pod, and twice as long, at most 10 minutes, after each further one without a success.
-//!   A deleted pod is replaced immediately. `podReplacementPolicy` has no effect.
-//! - A refused write is tried again when an object changes.
-//! - No Events are recorded. Steps have a reason for each verb.
-//!
-//! # Upstream
-//! [`pkg/controller`](https://github.com/kubernetes/kubernetes/tree/v1.34.0/pkg/controller): `deployment`,
-//! `replicaset`, `statefulset`, `daemon`, `job` and `nodelifecycle`.
+//!   10 s after the end of a failed pod. The delay doubles with each further failure, up to 10 minutes, until
+//!   a pod succeeds. A deleted pod is replaced immediately.
+//! - A refused write is tried again when an object changes. No Events are recorded.
 
 mod owners;
 mod player;
-mod pods;
 
 use std::{iter::successors, sync::Arc, time::Duration};
 
-use kubegc_core::{ObjectMeta, OwnerReference, identity::split_api_version, record::Resource};
+use kubegc_core::{ObjectMeta, OwnerReference};
 use kubegc_sim::{ApiServer, StoredObject};
 
-pub use self::pods::ready_node;
-pub(crate) use self::{player::Player, pods::DRIVER};
-
-/// The maximum number of owners that are followed from a pod: built-in kinds need at most three.
-const CONTROLLERS_MAX: usize = 8;
+pub(crate) use self::player::Player;
+pub use self::player::ready_node;
 
 /// The outcome of a pod. Durations count from the start of its containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,7 +62,7 @@ pub enum PodFate {
 pub enum ClaimFate {
     /// It remains `Pending`.
     Pending,
-    /// A volume is provisioned for it and bound to it this long after its creation.
+    /// It is bound this long after its creation.
     Bound { after: Duration },
 }
 
@@ -116,14 +95,15 @@ impl<'a> Subject<'a> {
     /// pods through a ReplicaSet, a CronJob through a Job.
     pub fn is_of(&self, kind: &str, name: &str) -> bool {
         let above = |owner: &OwnerReference| {
-            let (group, _) = split_api_version(&owner.api_version);
-            let (resource, namespace) = (Resource::of_kind(group, &owner.kind)?, &self.meta().namespace);
-            let owner = player::find(self.server, resource, namespace, &owner.name)?;
+            let kind = self.server.catalog().mapping(&owner.api_version, &owner.kind)?;
+            let owner = self.server.object(kind, &self.meta().namespace, &owner.name)?;
             owner.meta.controller().cloned()
         };
         let owners = successors(self.meta().controller().cloned(), above);
-        let mut owners = owners.take(CONTROLLERS_MAX);
-        owners.any(|owner| *owner.kind == *kind && *owner.name == *name)
+        // Built-in kinds need at most three.
+        owners
+            .take(8)
+            .any(|owner| *owner.kind == *kind && *owner.name == *name)
     }
 }
 

@@ -1,22 +1,16 @@
-//! Owners of pods: a sync creates the dependents that an owner lacks, deletes pods that it does not want, that
-//! have ended or that have another template, and then writes the status.
+//! Owners of pods: a sync creates the dependents that an owner lacks, deletes pods that it does not want,
+//! that have ended or that have another template, and then writes the status.
 
 use std::{sync::Arc, time::Duration};
 
 use json_patch::merge;
 use kubegc_controllers::job::{TRACKING_FINALIZER, tracks};
-use kubegc_core::{
-    Timestamp,
-    backoff::doubled,
-    record::Resource::{self, DaemonSets, Deployments, Jobs, ReplicaSets, StatefulSets},
-};
+use kubegc_core::{Timestamp, backoff::doubled, record::Resource::*};
 use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Value, json};
 
-use super::{
-    player::{Sync, list},
-    pods::{fits, fnv, has_ended, is_active, is_ready},
-};
+use super::player::{Sync, fits, has_ended, is_active, is_ready, list};
+use crate::Act;
 
 const TEMPLATE_HASH: &str = "pod-template-hash";
 const REVISION_HASH: &str = "controller-revision-hash";
@@ -26,17 +20,14 @@ const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600
 /// The pod template, without the label that a Deployment adds.
 fn template_of(object: &StoredObject) -> Value {
     let mut template = object.field("spec")["template"].clone();
-    merge(
-        &mut template,
-        &json!({"metadata": {"labels": {TEMPLATE_HASH: null}}}),
-    );
+    let unhashed = json!({"metadata": {"labels": {TEMPLATE_HASH: null}}});
+    merge(&mut template, &unhashed);
     template
 }
 
 /// A number of dependents. Larger ones than a test can have do not count.
 fn number(value: &Value) -> Option<usize> {
-    const MAX: i64 = 100_000;
-    usize::try_from(value.as_i64()?.clamp(0, MAX)).ok()
+    usize::try_from(value.as_i64()?.clamp(0, 100_000)).ok()
 }
 
 impl Sync<'_> {
@@ -46,16 +37,11 @@ impl Sync<'_> {
         let labels = &spec["template"]["metadata"]["labels"];
         let mut selected = selector["matchLabels"].as_object().into_iter().flatten();
         let is_selected = self.resource == Jobs || selected.all(|(key, value)| labels[key] == *value);
-        let manager = spec["managedBy"].as_str();
-        if !is_selected || manager.is_some_and(|manager| manager != "kubernetes.io/job-controller") {
+        if !is_selected {
             return;
         }
         let is_deployment = self.resource == Deployments;
-        let dependents = if is_deployment {
-            ReplicaSets
-        } else {
-            Resource::Pods
-        };
+        let dependents = if is_deployment { ReplicaSets } else { Pods };
         let dependents = list(self.server, dependents, Some(&meta.namespace)).into_iter();
         let is_own = |one: &Arc<StoredObject>| one.meta.controller().is_some_and(|by| by.uid == meta.uid);
         let (own, mut others): (_, Vec<_>) = dependents.partition(is_own);
@@ -63,16 +49,12 @@ impl Sync<'_> {
         let wanted = self.wanted();
         if !meta.is_deleting() {
             // `kubegc-controllers` adopts the dependents of Deployments and ReplicaSets.
-            let selector = label_selector(selector).filter(|selector| !selector.is_empty());
-            others.retain(|pod| {
-                selector
-                    .as_ref()
-                    .is_some_and(|selector| selector.matches(&pod.meta))
-            });
+            let selector = label_selector(selector).unwrap_or_default();
             others.retain(|pod| !is_deployment && is_active(pod) && pod.meta.controller().is_none());
+            others.retain(|pod| !selector.is_empty() && selector.matches(&pod.meta));
             for pod in others {
                 let owned = json!({"metadata": {"ownerReferences": [self.reference()]}});
-                self.update(Resource::Pods, &pod, owned);
+                self.write(Act::Update, Pods, &pod.meta, owned);
             }
             self.fill(&wanted);
         }
@@ -87,10 +69,13 @@ impl Sync<'_> {
 
     /// The value of a label of the dependents that have the present template.
     fn hash(&self) -> String {
-        let hash = format!("{:08x}", fnv(&self.spec["template"].to_string()));
+        // FNV-1a.
+        let step = |hash: u32, byte: u8| (hash ^ u32::from(byte)).wrapping_mul(16_777_619);
+        let template = self.spec["template"].to_string();
+        let hash = template.bytes().fold(2_166_136_261, step);
         match self.resource {
-            StatefulSets => format!("{}-{hash}", self.object.meta.name),
-            _ => hash,
+            StatefulSets => format!("{}-{hash:08x}", self.object.meta.name),
+            _ => format!("{hash:08x}"),
         }
     }
 
@@ -114,13 +99,12 @@ impl Sync<'_> {
         }
     }
 
-    /// The slots that should be filled, in order: names of pods or nodes, or empty. Each with what its pod has
-    /// in addition to the template.
+    /// The slots that should be filled, in order: names of pods or nodes, or empty. Each with the fields of
+    /// its pod that the template lacks.
     fn wanted(&self) -> Vec<(String, Value)> {
         let (meta, spec, hash) = (&self.object.meta, self.spec, self.hash());
         match self.resource {
             StatefulSets => {
-                let start = number(&spec["ordinals"]["start"]).unwrap_or(0);
                 let pod = |ordinal: usize| {
                     let name = format!("{}-{ordinal}", meta.name);
                     let labels = json!({
@@ -133,10 +117,10 @@ impl Sync<'_> {
                     });
                     (name, own)
                 };
-                (start..start + self.replicas()).map(pod).collect()
+                (0..self.replicas()).map(pod).collect()
             }
             DaemonSets => {
-                let mut nodes = list(self.server, Resource::Nodes, None);
+                let mut nodes = list(self.server, Nodes, None);
                 nodes.retain(|node| fits(&spec["template"]["spec"], node));
                 let names = nodes.iter().map(|node| node.meta.name.to_string());
                 let labels = json!({REVISION_HASH: hash});
@@ -177,25 +161,21 @@ impl Sync<'_> {
         open.min(number(&self.spec["parallelism"]).unwrap_or(1))
     }
 
-    /// When the pods in a final phase have ended, in order.
+    /// When the pods in a final phase have ended: since then they are not ready.
     fn ends(&self, phase: &str) -> Vec<Timestamp> {
-        let end = |pod: &Arc<StoredObject>| {
-            let state = &pod.field("status")["containerStatuses"][0]["state"];
-            let end = state["terminated"]["finishedAt"].as_str().unwrap_or_default();
-            let is_in_phase = pod.field("status")["phase"] == phase;
-            is_in_phase.then(|| Timestamp::parse(end).unwrap_or_default())
-        };
-        let mut ends: Vec<_> = self.dependents.iter().filter_map(end).collect();
-        ends.sort_unstable();
-        ends
+        let pods = self.dependents.iter();
+        let ended = pods.filter(|pod| pod.field("status")["phase"] == phase);
+        let ends = ended.map(|pod| pod.condition("Ready")["lastTransitionTime"].as_str());
+        let ends = ends.map(|end| Timestamp::parse(end.unwrap_or_default()).unwrap_or_default());
+        ends.collect()
     }
 
     /// When a Job creates its next pod: the delay doubles with each failure since the last success.
     fn next_pod(&self) -> Option<Timestamp> {
-        let (success, mut failures) = (self.ends("Succeeded").pop(), self.ends("Failed"));
+        let (success, mut failures) = (self.ends("Succeeded").into_iter().max(), self.ends("Failed"));
         failures.retain(|end| self.resource == Jobs && Some(*end) > success);
         let delay = doubled(BACKOFF, u32::try_from(failures.len()).ok()?.checked_sub(1)?);
-        Some(failures.pop()?.saturating_add(delay))
+        Some(failures.into_iter().max()?.saturating_add(delay))
     }
 
     /// The slot that a dependent fills; `None` if it fills none.
@@ -223,10 +203,9 @@ impl Sync<'_> {
                 (None, Some(due)) => self.wait_until(due),
                 (None, None) if is_deployment => self.create_set(),
                 (None, None) => self.create_pod(slot, own),
-                (Some(set), _) if is_deployment => {
-                    if number(&set.field("spec")["replicas"]) != Some(replicas) {
-                        self.update(ReplicaSets, set, json!({"spec": {"replicas": replicas}}));
-                    }
+                (Some(set), _) if is_deployment && set.field("spec")["replicas"] != replicas => {
+                    let scaled = json!({"spec": {"replicas": replicas}});
+                    self.write(Act::Update, ReplicaSets, &set.meta, scaled);
                 }
                 (Some(pod), _) if has_ended(pod) || replaces && !self.is_updated(pod) => self.delete(pod),
                 _ => {}
@@ -257,7 +236,7 @@ impl Sync<'_> {
         });
         merge(&mut pod, own);
         merge(&mut pod, &json!({"spec": {"volumes": volumes}}));
-        self.create(Resource::Pods, pod);
+        self.create(Pods, pod);
     }
 
     /// Creates the ReplicaSet of a Deployment.
@@ -278,21 +257,19 @@ impl Sync<'_> {
 
     /// Creates the missing claims of a pod. Returns its volumes; `None` if a claim is being deleted.
     fn volumes(&mut self, pod: &str) -> Option<Vec<Value>> {
-        let mut volumes = self
-            .object
-            .list_at(&["spec", "template", "spec", "volumes"])
-            .to_vec();
+        let volumes = &self.spec["template"]["spec"]["volumes"];
+        let mut volumes = volumes.as_array().cloned().unwrap_or_default();
         for template in self.object.list_at(&["spec", "volumeClaimTemplates"]) {
             let volume = template["metadata"]["name"].as_str().unwrap_or_default();
             let name = format!("{volume}-{pod}");
-            match self.find(Resource::PersistentVolumeClaims, &name) {
+            match self.find(PersistentVolumeClaims, &name) {
                 Some(claim) if claim.meta.is_deleting() => return None,
                 Some(_) => {}
                 None => {
                     let mut claim = template.clone();
                     let labels = &self.spec["selector"]["matchLabels"];
                     merge(&mut claim, &json!({"metadata": {"name": name, "labels": labels}}));
-                    self.create(Resource::PersistentVolumeClaims, claim);
+                    self.create(PersistentVolumeClaims, claim);
                 }
             }
             volumes.retain(|other| other["name"] != volume);
@@ -302,7 +279,7 @@ impl Sync<'_> {
     }
 
     fn owner_status(&mut self, wanted: usize) {
-        let (hash, replicas, mut conditions) = (self.hash(), self.replicas(), Vec::new());
+        let (hash, replicas) = (self.hash(), self.replicas());
         let [mut all, mut ready, mut updated] = [0; 3];
         for one in &self.dependents {
             // A Deployment counts what the status of its ReplicaSets counts.
@@ -315,51 +292,43 @@ impl Sync<'_> {
             ready += count("readyReplicas", is_ready(one));
             updated += if self.is_updated(one) { active } else { 0 };
         }
+        let generation = self.object.meta.generation;
         let mut status = match self.resource {
+            Jobs => json!({"active": all, "ready": ready}),
+            DaemonSets => json!({"observedGeneration": generation}),
+            _ => json!({
+                "replicas": all, "readyReplicas": ready, "availableReplicas": ready,
+                "observedGeneration": generation,
+            }),
+        };
+        let own = match self.resource {
+            Deployments => {
+                json!({"updatedReplicas": updated, "unavailableReplicas": replicas.max(all) - ready})
+            }
+            StatefulSets => json!({
+                "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
+                "currentRevision": hash, "updateRevision": hash,
+            }),
             DaemonSets => json!({
                 "desiredNumberScheduled": wanted, "currentNumberScheduled": all.min(wanted),
-                "numberMisscheduled": all.saturating_sub(wanted), "updatedNumberScheduled": updated,
-                "numberReady": ready, "numberAvailable": ready,
-                "numberUnavailable": wanted.saturating_sub(ready),
+                "updatedNumberScheduled": updated, "numberReady": ready, "numberAvailable": ready,
+                "numberMisscheduled": 0, "numberUnavailable": wanted.saturating_sub(ready),
             }),
-            Jobs => json!({"active": all, "ready": ready}),
-            _ => json!({"replicas": all, "readyReplicas": ready, "availableReplicas": ready}),
-        };
-        match self.resource {
-            Deployments => {
-                conditions.push(match ready >= replicas {
-                    true => ("Available", "True", "MinimumReplicasAvailable"),
-                    false => ("Available", "False", "MinimumReplicasUnavailable"),
-                });
-                conditions.push(match [all, ready, updated] == [replicas; 3] {
-                    true => ("Progressing", "True", "NewReplicaSetAvailable"),
-                    false => ("Progressing", "True", "ReplicaSetUpdated"),
-                });
-                status["updatedReplicas"] = updated.into();
-                status["unavailableReplicas"] = (replicas.max(all) - ready).into();
-            }
-            StatefulSets => {
-                let own = json!({
-                    "replicas": self.dependents.len(), "updatedReplicas": updated, "currentReplicas": updated,
-                    "currentRevision": hash, "updateRevision": hash,
-                });
-                merge(&mut status, &own);
-            }
-            ReplicaSets => status["fullyLabeledReplicas"] = all.into(),
             // `kubegc_controllers::job` writes the other fields, and counts the pods that it tracks.
-            Jobs => {
-                if self.object.field("status")["startTime"].is_null() {
-                    status["startTime"] = self.time();
-                }
-                if !self.is_tracked() {
-                    status["succeeded"] = self.ends("Succeeded").len().into();
-                    status["failed"] = self.ends("Failed").len().into();
-                }
-            }
-            _ => {}
-        }
-        if self.resource != Jobs {
-            status["observedGeneration"] = self.object.meta.generation.into();
+            Jobs if self.is_tracked() => json!({}),
+            Jobs => json!({"succeeded": self.ends("Succeeded").len(), "failed": self.ends("Failed").len()}),
+            _ => json!({"fullyLabeledReplicas": all}),
+        };
+        merge(&mut status, &own);
+        let available = if ready >= replicas { "True" } else { "False" };
+        let progress = match [all, ready, updated] == [replicas; 3] {
+            true => "NewReplicaSetAvailable",
+            false => "ReplicaSetUpdated",
+        };
+        let mut conditions = vec![("Available", available, ""), ("Progressing", "True", progress)];
+        conditions.retain(|_| self.resource == Deployments);
+        if self.resource == Jobs && self.object.field("status")["startTime"].is_null() {
+            status["startTime"] = self.server.now().truncate_to_secs().to_string().into();
         }
         self.status(status, &conditions);
     }
