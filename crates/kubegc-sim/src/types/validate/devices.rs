@@ -14,9 +14,6 @@ use crate::{formats, status::quoted};
 
 /// The maximum number of selectors, requests, constraints and configurations.
 const ITEMS_MAX: usize = 32;
-const DEVICES_MAX: usize = 128;
-/// The maximum number of devices of a slice where one of them has taints or consumes counters.
-const ADVANCED_DEVICES_MAX: usize = 64;
 const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
                           separated by '/'";
 /// Empty parts of qualified names are invalid, not missing.
@@ -67,23 +64,6 @@ fn request_names(spec: &At<'_>) -> BTreeSet<String> {
     names
 }
 
-/// A constraint names an attribute that its devices share, or one in which they differ.
-pub(super) fn constraint(constraint: &At<'_>, c: &mut Check) {
-    requests_of_config(constraint, c);
-    let [matching, distinct] = constraint.fields(["matchAttribute", "distinctAttribute"]);
-    if matching.is_set() {
-        full_name(&matching, c);
-    } else if distinct.is_set() {
-        full_name(&distinct, c);
-    } else if c.since(36) {
-        let problem = "exactly one of \"matchAttribute\" or \"distinctAttribute\" is required, but multiple \
-                       fields are set";
-        constraint.required(c, problem);
-    } else {
-        matching.required(c, "");
-    }
-}
-
 /// Names of requests, or of subrequests after a slash.
 pub(super) fn requests_of_config(config: &At<'_>, c: &mut Check) {
     let names = request_names(&c.root().get("spec"));
@@ -105,7 +85,7 @@ pub(super) fn requests_of_config(config: &At<'_>, c: &mut Check) {
 }
 
 /// `validateFullyQualifiedName`: a domain, a slash and an identifier.
-fn full_name(at: &At<'_>, c: &mut Check) {
+pub(super) fn full_name(at: &At<'_>, c: &mut Check) {
     resource_name(at, at.text(), c);
     if !at.text().contains('/') {
         if c.version.has(PARTS_ARE_INVALID) {
@@ -221,18 +201,6 @@ pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
     for part in name.text().split('/') {
         name.problems_of(c, part, formats::subdomain(c.version, part));
     }
-}
-
-pub(super) fn count(devices: &At<'_>, c: &mut Check) {
-    let is_advanced = |device: At<'_>| {
-        let lists = device.fields(["taints", "consumesCounters"]);
-        lists.iter().any(|list| !list.is_empty())
-    };
-    let max = match c.since(35) && devices.items().any(is_advanced) {
-        true => ADVANCED_DEVICES_MAX,
-        false => DEVICES_MAX,
-    };
-    at_most(devices, max, c);
 }
 
 /// The attributes and capacities of a device.

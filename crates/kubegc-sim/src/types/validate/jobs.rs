@@ -260,18 +260,6 @@ fn not_increasing(previous: i64, current: i64) -> String {
     format!("non-increasing order, previous: {previous}, current: {current}")
 }
 
-pub(super) fn container_name(name: &At<'_>, c: &mut Check) {
-    let lists = spec_of(c)
-        .get("template")
-        .get("spec")
-        .fields(["containers", "initContainers"]);
-    let mut containers = lists.iter().flat_map(At::items);
-    if !containers.any(|container| container.get("name").text() == name.text()) {
-        let problem = "must be one of the container or initContainer names in the pod template";
-        name.invalid(c, problem);
-    }
-}
-
 pub(super) fn ordered(values: &At<'_>, c: &mut Check) {
     if !values.items().map(|value| value.number()).is_sorted() {
         values.invalid_typed(c, "[]int32", "must be ordered");

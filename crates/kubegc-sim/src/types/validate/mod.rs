@@ -72,28 +72,27 @@ fn code(name: &str) -> Option<rules::Code> {
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list;
-        devices: attributes claim_status constraint count counters extended_resource nodes_of_device
-            nodes_of_slice parameters pool_name requests_of_config;
+        devices: attributes claim_status counters extended_resource full_name nodes_of_device nodes_of_slice
+            parameters pool_name requests_of_config;
         flow_control: hand_size known_verbs namespace;
-        jobs: container_name generated_selector indexes name_of_cron_job ordered schedule success_rule
+        jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
         networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
             policy_port service_ranges service_ranges_updated;
         pod: annotations created former_address overhead search_paths template;
-        pod_changes: annotations_of_status claim_of_status conditions families first_host_address restarts
+        pod_changes: annotations_of_status conditions families first_host_address restarts
             updated;
-        references: divisor object_field;
-        scheduling: both_keys selected_keys spread_constraints tolerations value_of_toleration;
+        references: subscript;
+        scheduling: selected_keys spread_constraints tolerations value_of_toleration;
         selector: labels;
         services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
             unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topologies;
         volumes: driver_name;
-        webhooks: client_url path recognized_versions side_effects unique_name;
-        workloads: at_most_all data_of_revision data_updated int_or_percent labels_select_template not_zero
-            selects_template stateful_set_updated template_of_stateful_set
-            unavailable_or_surge unavailable_xor_surge;
+        webhooks: client_url path recognized_versions unique_name;
+        workloads: data_of_revision data_updated int_or_percent labels_select_template
+            selects_template stateful_set_updated template_of_stateful_set;
     };
     Some(code)
 }

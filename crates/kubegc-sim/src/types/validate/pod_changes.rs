@@ -296,13 +296,6 @@ pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
     restarted(&status.get("ephemeralContainerStatuses"), "Never", |_| false, c);
 }
 
-pub(super) fn claim_of_status(name: &At<'_>, c: &mut Check) {
-    let mut claims = c.root().get("spec").get("resourceClaims").items();
-    if !claims.any(|claim| claim.get("name").text() == name.text()) {
-        name.invalid(c, "must match the name of an entry in `spec.resourceClaims`");
-    }
-}
-
 /// Several addresses are one of each family.
 pub(super) fn families(list: &At<'_>, c: &mut Check) {
     let parsed = list

@@ -18,7 +18,7 @@ use super::{
     super::field::{At, Check},
     code, go_syntax,
 };
-use crate::status::quoted;
+use crate::{formats, status::quoted};
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -274,7 +274,8 @@ impl Place<'_> {
         })
     }
 
-    /// The value as a text; a path that ends with `#` stands for the length, `$name` for the object's name.
+    /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
+    /// percentage, `$name` for the object's name.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
         if self.path == "$name" {
             return c.name().to_owned();
@@ -283,8 +284,25 @@ impl Place<'_> {
             let path = path.trim_end_matches('.');
             return Place { path, ..*self }.read(block, c).len().to_string();
         }
+        if let Some(path) = self.path.strip_suffix('%') {
+            return amount(Place { path, ..*self }.read(block, c).value).to_string();
+        }
         text(self.read(block, c).value)
     }
+}
+
+/// The number or the percentage; any other string counts as zero.
+///
+/// # Upstream
+/// `getIntOrPercentValue` in `pkg/apis/apps/validation`.
+fn amount(value: &Value) -> i64 {
+    let Some(text) = value.as_str() else {
+        return value.as_i64().unwrap_or(0);
+    };
+    let percentage = text
+        .strip_suffix('%')
+        .filter(|_| formats::percent(text).is_empty());
+    percentage.unwrap_or(text).parse().unwrap_or(0)
 }
 
 /// The text of a value; empty for null.
@@ -298,31 +316,48 @@ fn text(value: &Value) -> String {
 
 impl Condition {
     fn holds<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> bool {
-        let read = |place: &Place<'_>| place.read(block, c);
-        let holds = match &self.test {
-            Test::Set => read(&self.place).is_set(),
-            Test::Given => is_given(read(&self.place).value),
-            Test::In(texts) => texts.contains(&self.place.text(block, c).as_str()),
-            Test::Contains(part) => self.place.text(block, c).contains(part),
-            Test::Begins(part) => self.place.text(block, c).starts_with(part),
+        let holds = match self.place.path.split_once("[]") {
+            Some((path, of_item)) => {
+                let list = Place { path, ..self.place }.read(block, c);
+                list.items().any(|at| {
+                    let item = Block { at: &at, outer: None };
+                    self.passes(&parse::place_of(of_item), &item, block, c)
+                })
+            }
+            None => self.passes(&self.place, block, block, c),
+        };
+        holds != self.is_negated
+    }
+
+    /// Whether a value within a block passes the test, which may read another value within `outer`.
+    fn passes<'v>(
+        &self,
+        place: &Place<'_>,
+        block: &Block<'_, 'v>,
+        outer: &Block<'_, 'v>,
+        c: &Check<'v>,
+    ) -> bool {
+        let at = place.read(block, c);
+        match &self.test {
+            Test::Set => at.is_set(),
+            Test::Given => is_given(at.value),
+            Test::In(texts) => texts.contains(&place.text(block, c).as_str()),
+            Test::Contains(part) => place.text(block, c).contains(part),
+            Test::Begins(part) => place.text(block, c).starts_with(part),
             Test::Above(bound) => {
-                let number: Option<i64> = self.place.text(block, c).parse().ok();
+                let number: Option<i64> = place.text(block, c).parse().ok();
                 number.is_some_and(|number| number > *bound)
             }
             Test::Changed => {
                 let stored = Place {
                     is_stored: true,
-                    ..self.place
+                    ..*place
                 };
-                read(&self.place).value != read(&stored).value
+                at.value != stored.read(block, c).value
             }
-            Test::Same(other) => read(&self.place).value == read(other).value,
-            Test::Many(fields) => {
-                let at = read(&self.place);
-                fields.iter().filter(|field| at.get(field).is_set()).count() > 1
-            }
-        };
-        holds != self.is_negated
+            Test::Same(other) => at.value == other.read(outer, c).value,
+            Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
+        }
     }
 }
 

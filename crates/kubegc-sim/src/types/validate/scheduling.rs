@@ -10,15 +10,6 @@ use super::super::field::{At, Check};
 use super::rules;
 use crate::{formats, status::quoted};
 
-pub(super) fn both_keys(term: &At<'_>, c: &mut Check) {
-    let other = term.get("mismatchLabelKeys").texts();
-    for key in term.get("matchLabelKeys").items() {
-        if other.contains(&key.text()) {
-            key.invalid(c, "exists in both matchLabelKeys and mismatchLabelKeys");
-        }
-    }
-}
-
 /// `validateTopologySpreadConstraints`: of equal constraints, each but the last one is reported.
 pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
     fn pair<'v>(constraint: &At<'v>) -> [&'v str; 2] {

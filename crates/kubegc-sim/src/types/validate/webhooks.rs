@@ -9,7 +9,6 @@ use super::super::field::{At, Check};
 use crate::{formats, status::quoted};
 
 const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
-const NO_SIDE_EFFECTS: [&str; 2] = ["None", "NoneOnDryRun"];
 
 /// Whether all stored webhooks satisfy a stricter rule, which is skipped otherwise.
 fn all_were(c: &Check, test: impl Fn(&At<'_>) -> bool) -> bool {
@@ -39,22 +38,6 @@ pub(super) fn unique_name(hook: &At<'_>, c: &mut Check) {
         .take_while(|other| !std::ptr::eq(other.value, hook.value));
     if earlier.any(|other| other.get("name").text() == name.text()) {
         name.duplicate(c);
-    }
-}
-
-pub(super) fn side_effects(effects: &At<'_>, c: &mut Check) {
-    let is_strict = c.api != "v1beta1"
-        && all_were(c, |hook| {
-            NO_SIDE_EFFECTS.contains(&hook.get("sideEffects").text())
-        });
-    let allowed: &[&str] = match is_strict {
-        true => &NO_SIDE_EFFECTS,
-        false => &["None", "NoneOnDryRun", "Some", "Unknown"],
-    };
-    if effects.is_set() {
-        effects.supported(c, allowed);
-    } else {
-        effects.required(c, &format!("must specify one of {}", allowed.join(", ")));
     }
 }
 

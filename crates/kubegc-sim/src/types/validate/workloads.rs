@@ -45,61 +45,15 @@ fn not_selected(spec: &At<'_>, c: &mut Check) {
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
 }
 
-/// Pods are replaced one after the other, or created in addition.
-pub(super) fn unavailable_or_surge(rolling: &At<'_>, c: &mut Check) {
-    let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);
-    if amount(&unavailable) == 0 && amount(&surge) == 0 {
-        invalid_amount(&unavailable, "may not be 0 when `maxSurge` is 0", c);
-    }
-}
-
-pub(super) fn unavailable_xor_surge(rolling: &At<'_>, c: &mut Check) {
-    let [unavailable, surge] = rolling.fields(["maxUnavailable", "maxSurge"]);
-    match (amount(&unavailable) != 0, amount(&surge) != 0) {
-        (true, true) => invalid_amount(&surge, "may not be set when maxUnavailable is non-zero", c),
-        (false, false) => unavailable.required(c, "cannot be 0 when maxSurge is 0"),
-        _ => {}
-    }
-}
-
-pub(super) fn not_zero(at: &At<'_>, c: &mut Check) {
-    if amount(at) == 0 {
-        invalid_amount(at, "cannot be 0", c);
-    }
-}
-
-fn invalid_amount(at: &At<'_>, problem: &str, c: &mut Check) {
-    at.invalid_typed(c, "intstr.IntOrString", problem);
-}
-
 /// `ValidatePositiveIntOrPercent`.
 pub(super) fn int_or_percent(at: &At<'_>, c: &mut Check) {
     match at.value.as_str() {
         Some(text) => {
             for problem in formats::percent(text) {
-                invalid_amount(at, &problem, c);
+                at.invalid_typed(c, "intstr.IntOrString", &problem);
             }
         }
         None => at.not_negative(c),
-    }
-}
-
-/// The number or the percentage; any other string counts as zero.
-fn amount(at: &At<'_>) -> i64 {
-    match at.value.as_str() {
-        Some(text) => text.trim_end_matches('%').parse().unwrap_or(0),
-        None => at.number(),
-    }
-}
-
-/// `IsNotMoreThan100Percent`.
-pub(super) fn at_most_all(at: &At<'_>, c: &mut Check) {
-    let is_percent = at
-        .value
-        .as_str()
-        .is_some_and(|text| formats::percent(text).is_empty());
-    if is_percent && amount(at) > 100 {
-        invalid_amount(at, "must not be greater than 100%", c);
     }
 }
 
