@@ -1,4 +1,5 @@
-//! GET, LIST, and the events of watches: the changes of one resource in order, or all changes in the order of their revisions.
+//! GET, LIST, and the events of watches: the changes of one resource in order, or all changes in the order of
+//! their revisions.
 
 use std::sync::Arc;
 

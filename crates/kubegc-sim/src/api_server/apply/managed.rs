@@ -289,7 +289,8 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
 /// Removes the fields that no manager can own, such as those that the server sets.
 ///
 /// # Upstream
-/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30, and `GetResetFields` of strategies.
+/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30, and `GetResetFields` of
+/// strategies.
 pub(super) fn strip(fields: &mut FieldSet, place: Place<'_>) {
     if place.resets_spec() {
         fields.cut(&Element::field("spec"));

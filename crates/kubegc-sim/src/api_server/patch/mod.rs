@@ -188,11 +188,15 @@ impl ApiServer {
             return Err(status::invalid_patch(printed, &problem));
         }
         let is_strategic = printed.is_some();
-        let is_shown = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
-        let printed = printed.or_else(|| is_shown.then(|| patched.to_string()));
-        let mut object = self.decoded(kind, patched).map_err(|problem| match &printed {
-            Some(printed) if is_shown => status::invalid_patch(printed, &problem),
-            _ => unreadable(body, &problem),
+        let mut object = self.decoded(kind, patched).map_err(|problem| {
+            let shows_object = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
+            match self.patched_json(kind, existing, format, body) {
+                Ok((patched, printed)) if shows_object => {
+                    let printed = printed.unwrap_or_else(|| patched.to_string());
+                    status::invalid_patch(&printed, &problem)
+                }
+                _ => unreadable(body, &problem),
+            }
         })?;
         keep_precision(&mut object.meta, &existing.meta);
         if is_strategic {
