@@ -28,12 +28,11 @@ pub(super) const UNCHANGED_VALUES_MAY_STAY: Behavior =
 pub(super) fn prune(object: &mut Value, schema: &Value) {
     node::prune(object, Node::Custom(Some(schema)));
     change(object, schema, &|value, schema| {
-        if let Value::Object(fields) = value {
-            fields.retain(|key, value| {
-                let is_kept = |schema: &Value| is_nullable(schema) || schema.get("default").is_some();
-                !value.is_null() || of_field(schema, key).is_none_or(is_kept)
-            });
-        }
+        value.as_object_mut()?.retain(|key, value| {
+            let is_kept = |schema: &Value| is_nullable(schema) || schema.get("default").is_some();
+            !value.is_null() || of_field(schema, key).is_none_or(is_kept)
+        });
+        None
     });
 }
 
@@ -46,90 +45,68 @@ pub(super) fn fill(object: &mut Value, schema: &Value) {
         {
             *value = default.clone();
         }
-        if let Value::Object(fields) = value {
-            for (key, property) in schema["properties"].as_object().into_iter().flatten() {
-                if let Some(default) = property.get("default")
-                    && !fields.contains_key(key)
-                {
-                    fields.insert(key.clone(), default.clone());
-                }
+        let fields = value.as_object_mut()?;
+        for (key, property) in schema["properties"].as_object().into_iter().flatten() {
+            if let Some(default) = property.get("default")
+                && !fields.contains_key(key)
+            {
+                fields.insert(key.clone(), default.clone());
             }
         }
+        None
     });
-}
-
-/// Applies a change to a value and to all values below it that have a schema, from the outside to the inside.
-/// Depth is bounded by the parser that read the value, here and in all following functions.
-fn change(value: &mut Value, schema: &Value, apply: &dyn Fn(&mut Value, &Value)) {
-    apply(value, schema);
-    match value {
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                if let Some(schema) = of_field(schema, key) {
-                    change(value, schema, apply);
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for item in items {
-                    change(item, schema, apply);
-                }
-            }
-        }
-        _ => {}
-    }
 }
 
 /// Converts the metadata of embedded objects to its type.
 ///
 /// # Errors
 /// Names the field with a value of the wrong type.
-pub(super) fn coerce(
-    value: &mut Value,
-    schema: &Value,
-    path: &str,
-    version: KubernetesVersion,
-) -> Result<(), String> {
-    match value {
-        Value::Object(fields) => {
-            let embedded = is_embedded(schema);
-            for (key, value) in fields {
-                let below = child(path, key);
-                if embedded && key == "metadata" {
-                    let sent = value.clone();
-                    coerce_metadata(value, version).map_err(|problem| {
-                        let shown = shown_in(version, &sent);
-                        format!("{below}: Invalid value: {shown}: {problem}")
-                    })?;
-                } else if embedded && META.contains(&key.as_str()) && !value.is_string() {
-                    return Err(format!(
-                        "{below}: Invalid value: {}: must be a string",
-                        shown_in(version, value)
-                    ));
-                }
-                if let Some(schema) = of_field(schema, key) {
-                    coerce(value, schema, &below, version)?;
-                }
-            }
-        }
-        Value::Array(items) => {
-            if let Some(schema) = schema.get("items") {
-                for (index, item) in items.iter_mut().enumerate() {
-                    coerce(item, schema, &format!("{path}[{index}]"), version)?;
-                }
-            }
-        }
-        _ => {}
+pub(super) fn coerce(object: &mut Value, schema: &Value, version: KubernetesVersion) -> Result<(), String> {
+    let problem = change(object, schema, &|value, schema| {
+        let fields = value.as_object_mut().filter(|_| is_embedded(schema))?;
+        META.into_iter().find_map(|key| {
+            let value = fields.get_mut(key)?;
+            let sent = value.clone();
+            let problem = match key {
+                "metadata" => coerce_metadata(value, version).err()?,
+                _ if value.is_string() => return None,
+                _ => "must be a string".to_owned(),
+            };
+            let shown = shown_in(version, &sent);
+            Some(format!(".{key}: Invalid value: {shown}: {problem}"))
+        })
+    });
+    match problem {
+        Some(problem) => Err(problem.strip_prefix('.').unwrap_or(&problem).to_owned()),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// A value as the errors of a release show it.
-fn shown_in(version: KubernetesVersion, value: &Value) -> String {
-    match version.has(behavior::VALUES_ARE_JSON) {
-        true => value.to_string(),
-        false => go::shown(value),
+/// Applies a change to a value and to all values below it that have a schema, from the outside to the inside.
+/// It ends with the first problem that the change finds, which is returned after its path. Depth is bounded
+/// by the parser that read the value, here and in all following functions.
+fn change(
+    value: &mut Value,
+    schema: &Value,
+    apply: &dyn Fn(&mut Value, &Value) -> Option<String>,
+) -> Option<String> {
+    let problem = apply(value, schema);
+    if problem.is_some() {
+        return problem;
+    }
+    match value {
+        Value::Object(fields) => fields.iter_mut().find_map(|(key, value)| {
+            let problem = change(value, of_field(schema, key)?, apply)?;
+            Some(format!(".{key}{problem}"))
+        }),
+        Value::Array(items) => {
+            let schema = schema.get("items")?;
+            items.iter_mut().enumerate().find_map(|(index, item)| {
+                let problem = change(item, schema, apply)?;
+                Some(format!("[{index}]{problem}"))
+            })
+        }
+        _ => None,
     }
 }
 
@@ -142,6 +119,14 @@ fn coerce_metadata(value: &mut Value, version: KubernetesVersion) -> Result<(), 
         fields.retain(|_, value| !value.is_null());
     }
     Ok(())
+}
+
+/// A value as the errors of a release show it.
+fn shown_in(version: KubernetesVersion, value: &Value) -> String {
+    match version.has(behavior::VALUES_ARE_JSON) {
+        true => value.to_string(),
+        false => go::shown(value),
+    }
 }
 
 /// A value of a custom resource with its schema.

@@ -63,7 +63,7 @@ impl ApiServer {
             change_fields(&mut object, |fields| {
                 if !is_applied {
                     instance::prune(fields, schema);
-                    instance::coerce(fields, schema, "", self.version)?;
+                    instance::coerce(fields, schema, self.version)?;
                 }
                 instance::fill(fields, schema);
                 Ok::<_, String>(())
