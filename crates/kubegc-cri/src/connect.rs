@@ -47,8 +47,7 @@ pub struct CriRuntime {
     /// The socket of the image service; the same as `runtime` unless images have another endpoint.
     pub(crate) images: Arc<Socket>,
     pub(crate) listed: Arc<Listed>,
-    pub(crate) request_timeout: Duration,
-    pub(crate) host_root: Arc<PathBuf>,
+    pub(crate) options: Arc<Options>,
     pub(crate) measurements: Arc<Measurements>,
     version: RuntimeVersion,
 }
@@ -82,6 +81,7 @@ impl CriRuntime {
     /// `kubelet/cri/remote`): both call `Version` and `ImageFsInfo` first. There any error of `ImageFsInfo`
     /// is a connection error. Here an error response of the runtime is not, because later requests report it.
     pub async fn connect(endpoint: &Endpoint, options: Options) -> Result<Self, ConnectError> {
+        let options = Arc::new(options);
         let image_endpoint = options.image_endpoint.as_ref().unwrap_or(endpoint);
         let runtime = Arc::new(Socket::new(endpoint, &options));
         let images = if image_endpoint == endpoint {
@@ -100,8 +100,7 @@ impl CriRuntime {
             runtime,
             images,
             listed: Arc::default(),
-            request_timeout: options.request_timeout,
-            host_root: Arc::new(options.host_root),
+            options,
             measurements: Arc::default(),
             version,
         };

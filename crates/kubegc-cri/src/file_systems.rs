@@ -99,11 +99,11 @@ impl CriRuntime {
 
     async fn measure(&self, usage: FilesystemUsage) -> Result<MountedFileSystem, RuntimeError> {
         let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
-        let (directory, host_root) = (Arc::clone(&mountpoint), Arc::clone(&self.host_root));
+        let (directory, options) = (Arc::clone(&mountpoint), Arc::clone(&self.options));
         let measured = self
             .measurements
-            .run(&mountpoint, self.request_timeout, move || {
-                measure_directory(&host_root, &directory)
+            .run(&mountpoint, self.options.request_timeout, move || {
+                measure_directory(&options.host_root, &directory)
             })
             .await?;
         let mut file_system = measured.unwrap_or_else(|error| {

@@ -20,7 +20,7 @@ use crate::{
         StopContainerRequest, StopPodSandboxRequest,
     },
     call::{Method, call},
-    read::{self, InvalidEntry, Keyed},
+    read::{self, Keyed},
     socket::{Connection, Socket, is_current, record_listing},
 };
 
@@ -48,7 +48,7 @@ impl CriRuntime {
         message: Q,
         send: impl Fn(Connection, Request<Q>) -> F,
         entries: impl FnOnce(A) -> Vec<W>,
-        read: impl Fn(W) -> Result<T, InvalidEntry>,
+        read: impl Fn(W) -> Result<T, String>,
     ) -> Result<Vec<Arc<T>>, RuntimeError>
     where
         Q: Clone,
@@ -87,7 +87,7 @@ impl CriRuntime {
         {
             return Err(socket.closed().into_error(method));
         }
-        let timeout = self.request_timeout.saturating_add(grace);
+        let timeout = self.options.request_timeout.saturating_add(grace);
         let response = call(method, id, timeout, message, |request| send(connection, request)).await;
         match response.map_err(|failure| failure.into_error(method)) {
             Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
@@ -164,9 +164,8 @@ impl Runtime for CriRuntime {
                 connection.images.image_status(request).await
             });
         match response.await {
-            Ok((response, _)) => {
-                read::image_id(reference, response.image).map_err(|invalid| invalid.into_error(method.name))
-            }
+            Ok((response, _)) => read::image_id(reference, response.image)
+                .map_err(|problem| read::incomplete(method.name, &problem)),
             Err(RuntimeError::NotFound) => Ok(None),
             Err(error) => Err(error),
         }

@@ -10,7 +10,6 @@ use std::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
-    time::Duration,
 };
 
 use hyper_util::rt::TokioIo;
@@ -54,23 +53,18 @@ pub(crate) struct Connection {
 #[derive(Debug)]
 pub(crate) struct Socket {
     path: Arc<Path>,
-    connect_timeout: Duration,
-    request_timeout: Duration,
-    message_bytes_max: usize,
+    options: Arc<Options>,
     last: Mutex<Connection>,
 }
 
 impl Socket {
     /// Creates a socket without opening it.
-    pub(crate) fn new(endpoint: &Endpoint, options: &Options) -> Self {
+    pub(crate) fn new(endpoint: &Endpoint, options: &Arc<Options>) -> Self {
         let path: Arc<Path> = endpoint.path().into();
-        let (connect_timeout, message_bytes_max) = (options.connect_timeout, options.message_bytes_max);
         Self {
-            last: Mutex::new(new_connection(1, &path, connect_timeout, message_bytes_max)),
+            last: Mutex::new(new_connection(1, &path, options)),
             path,
-            connect_timeout,
-            request_timeout: options.request_timeout,
-            message_bytes_max,
+            options: Arc::clone(options),
         }
     }
 
@@ -84,7 +78,7 @@ impl Socket {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if last.number == closed.number {
             let number = closed.number.saturating_add(1);
-            *last = new_connection(number, &self.path, self.connect_timeout, self.message_bytes_max);
+            *last = new_connection(number, &self.path, &self.options);
         }
         last.clone()
     }
@@ -102,7 +96,7 @@ impl Socket {
         Q: Clone,
         F: Future<Output = Result<Response<A>, Status>>,
     {
-        let (began, timeout) = (Instant::now(), self.request_timeout);
+        let (began, timeout) = (Instant::now(), self.options.request_timeout);
         let last = self.connection();
         let send_on = |connection: Connection, timeout, message| {
             let number = connection.number;
@@ -133,8 +127,8 @@ impl Socket {
 
 /// Creates a connection without opening it. If opening it fails, the next request tries again. Once it was
 /// open, it is not reopened.
-fn new_connection(number: u64, path: &Arc<Path>, timeout: Duration, message_bytes_max: usize) -> Connection {
-    let path = Arc::clone(path);
+fn new_connection(number: u64, path: &Arc<Path>, options: &Options) -> Connection {
+    let (path, timeout) = (Arc::clone(path), options.connect_timeout);
     let was_opened = Arc::new(AtomicBool::new(false));
     let open = move |_: Uri| {
         let (path, was_opened) = (Arc::clone(&path), Arc::clone(&was_opened));
@@ -160,8 +154,9 @@ fn new_connection(number: u64, path: &Arc<Path>, timeout: Duration, message_byte
         .connect_with_connector_lazy(tower::service_fn(open));
     Connection {
         number,
-        runtime: RuntimeServiceClient::new(channel.clone()).max_decoding_message_size(message_bytes_max),
-        images: ImageServiceClient::new(channel).max_decoding_message_size(message_bytes_max),
+        runtime: RuntimeServiceClient::new(channel.clone())
+            .max_decoding_message_size(options.message_bytes_max),
+        images: ImageServiceClient::new(channel).max_decoding_message_size(options.message_bytes_max),
     }
 }
 

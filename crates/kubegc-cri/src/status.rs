@@ -9,6 +9,7 @@ use crate::{
     CriRuntime,
     bindings::{StatusRequest, StatusResponse},
     call::Method,
+    read::incomplete,
 };
 
 #[non_exhaustive]
@@ -57,8 +58,7 @@ impl CriRuntime {
             .read(method, "", message, |mut connection, request| async move {
                 connection.runtime.status(request).await
             });
-        read(response.await?.0)
-            .ok_or_else(|| RuntimeError::refused("Status: an incomplete response: status is missing"))
+        read(response.await?.0).ok_or_else(|| incomplete(method.name, "status is missing"))
     }
 }
 

@@ -23,17 +23,14 @@ pub enum Error {
     UnknownController(#[from] kubegc_controllers::UnknownController),
     /// The clock went back.
     #[error("the collector was misused")]
-    Misuse { source: Misuse },
+    Misuse {
+        #[from]
+        source: Misuse,
+    },
     /// The parts of a snapshot do not fit together.
     #[error("the snapshot cannot be put together")]
     Snapshot { source: kubegc_snapshot::SnapshotError },
     /// The lease for leader election cannot be used.
     #[error("the lease for leader election cannot be used: {message}")]
     Lease { message: String },
-}
-
-impl From<Misuse> for Error {
-    fn from(source: Misuse) -> Self {
-        Self::Misuse { source }
-    }
 }

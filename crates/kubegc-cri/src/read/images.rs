@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::node_facts::Image;
 
-use super::{InvalidEntry, Keyed, entry_name, required};
+use super::{Keyed, entry_name, required};
 use crate::bindings;
 
 impl Keyed for Image {
@@ -22,7 +22,7 @@ impl Keyed for Image {
 
 /// Converts an image. The id is required. Placeholders such as `<none>:<none>`, which old runtimes list as
 /// names, are dropped.
-pub(crate) fn image(message: bindings::Image) -> Result<Image, InvalidEntry> {
+pub(crate) fn image(message: bindings::Image) -> Result<Image, String> {
     let tags = names(message.repo_tags);
     let digests = names(message.repo_digests);
     let entry = || image_name(tags.first().or(digests.first()).map(|name| &**name), "");
@@ -44,7 +44,7 @@ pub(crate) fn image(message: bindings::Image) -> Result<Image, InvalidEntry> {
 pub(crate) fn image_id(
     reference: &str,
     message: Option<bindings::Image>,
-) -> Result<Option<Arc<str>>, InvalidEntry> {
+) -> Result<Option<Arc<str>>, String> {
     let entry = || format!("image {reference}");
     message.map(|image| required(image.id, &entry, "id")).transpose()
 }

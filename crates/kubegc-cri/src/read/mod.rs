@@ -4,7 +4,7 @@
 mod images;
 mod workload;
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{RuntimeError, Timestamp};
 
@@ -13,33 +13,9 @@ pub(crate) use self::{
     workload::{container, sandbox, status},
 };
 
-/// An invalid entry of a response. It makes the whole listing an error.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct InvalidEntry {
-    entry: String,
-    field: &'static str,
-    problem: &'static str,
-}
-
-impl InvalidEntry {
-    fn new(entry: String, field: &'static str, problem: &'static str) -> Self {
-        Self {
-            entry,
-            field,
-            problem,
-        }
-    }
-
-    /// Converts it to the error of the request.
-    pub(crate) fn into_error(self, operation: &'static str) -> RuntimeError {
-        RuntimeError::refused(format!("{operation}: an incomplete response: {self}"))
-    }
-}
-
-impl fmt::Display for InvalidEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {} {}", self.entry, self.field, self.problem)
-    }
+/// The error of a request whose response has an invalid entry. The problem names the entry and the field.
+pub(crate) fn incomplete(operation: &'static str, problem: &str) -> RuntimeError {
+    RuntimeError::refused(format!("{operation}: an incomplete response: {problem}"))
 }
 
 /// An entry of a listing with a unique key.
@@ -57,12 +33,12 @@ pub(crate) trait Keyed: PartialEq {
 pub(crate) fn listing<W, T: Keyed>(
     operation: &'static str,
     entries: Vec<W>,
-    read: impl Fn(W) -> Result<T, InvalidEntry>,
+    read: impl Fn(W) -> Result<T, String>,
 ) -> Result<Vec<Arc<T>>, RuntimeError> {
     let mut facts: Vec<Arc<T>> = Vec::with_capacity(entries.len());
     let mut positions: BTreeMap<(Arc<str>, Arc<str>), usize> = BTreeMap::new();
     for entry in entries {
-        let fact = read(entry).map_err(|invalid| invalid.into_error(operation))?;
+        let fact = read(entry).map_err(|problem| incomplete(operation, &problem))?;
         match positions.get(&fact.key()) {
             None => {
                 positions.insert(fact.key(), facts.len());
@@ -72,21 +48,20 @@ pub(crate) fn listing<W, T: Keyed>(
                 tracing::warn!(operation, entry = fact.display_name(), "listed twice");
             }
             Some(_) => {
-                let invalid = InvalidEntry::new(
-                    fact.display_name(),
-                    "id",
-                    "is listed twice with different contents",
+                let problem = format!(
+                    "{}: id is listed twice with different contents",
+                    fact.display_name()
                 );
-                return Err(invalid.into_error(operation));
+                return Err(incomplete(operation, &problem));
             }
         }
     }
     Ok(facts)
 }
 
-fn required(text: String, entry: &dyn Fn() -> String, field: &'static str) -> Result<Arc<str>, InvalidEntry> {
+fn required(text: String, entry: &dyn Fn() -> String, field: &str) -> Result<Arc<str>, String> {
     if text.is_empty() {
-        return Err(InvalidEntry::new(entry(), field, "is missing"));
+        return Err(format!("{}: {field} is missing", entry()));
     }
     Ok(text.into())
 }

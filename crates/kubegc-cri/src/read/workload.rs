@@ -9,7 +9,7 @@ use kubegc_core::{
     },
 };
 
-use super::{InvalidEntry, Keyed, created_at, entry_name, pairs, required};
+use super::{Keyed, created_at, entry_name, pairs, required};
 use crate::bindings;
 
 impl Keyed for Container {
@@ -34,7 +34,7 @@ impl Keyed for Sandbox {
 
 /// Converts a container. Its id, sandbox and image are required, because they determine which objects are in
 /// use. Its pod is that of the labels.
-pub(crate) fn container(message: bindings::Container) -> Result<Container, InvalidEntry> {
+pub(crate) fn container(message: bindings::Container) -> Result<Container, String> {
     let (name, attempt) = match message.metadata {
         Some(metadata) => (Some(metadata.name), metadata.attempt),
         None => (None, 0),
@@ -49,7 +49,7 @@ pub(crate) fn container(message: bindings::Container) -> Result<Container, Inval
         runtime_handler: message.image.unwrap_or_default().runtime_handler.into(),
     };
     if image.reference.is_empty() && image.id.is_empty() {
-        return Err(InvalidEntry::new(entry(), "image_ref", "is missing"));
+        return Err(format!("{}: image_ref is missing", entry()));
     }
     let labels = pairs(message.labels);
     let pod = PodIdentity::from_labels(&labels);
@@ -72,7 +72,7 @@ pub(crate) fn container(message: bindings::Container) -> Result<Container, Inval
 
 /// Converts a sandbox. Its pod is that of the metadata; without metadata, that of the labels. The uid is
 /// required, and must equal that of the labels if they have one.
-pub(crate) fn sandbox(message: bindings::PodSandbox) -> Result<Sandbox, InvalidEntry> {
+pub(crate) fn sandbox(message: bindings::PodSandbox) -> Result<Sandbox, String> {
     const UID: &str = "metadata.uid";
     let entry_id = message.id.clone();
     let pod_name = message.metadata.as_ref().map(|metadata| metadata.name.clone());
@@ -99,7 +99,7 @@ pub(crate) fn sandbox(message: bindings::PodSandbox) -> Result<Sandbox, InvalidE
         (false, _) => None,
     };
     if let Some(problem) = problem {
-        return Err(InvalidEntry::new(entry(), UID, problem));
+        return Err(format!("{}: {UID} {problem}", entry()));
     }
     Ok(Sandbox {
         id,
