@@ -87,7 +87,7 @@ fn code(name: &str) -> Option<rules::Code> {
         services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
             unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
-            same_source source_updated topologies;
+            same_source source_updated topology;
         volumes: driver_name;
         webhooks: client_url path recognized_versions unique_name;
         workloads: data_updated labels_select_template
