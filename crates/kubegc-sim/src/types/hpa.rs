@@ -151,11 +151,6 @@ pub(super) fn to_v1(object: &mut Object) {
 
 /// Converts `v2beta1` to `v2`.
 pub(super) fn from_v2beta1(object: &mut Object) {
-    from_v2beta1_fields(object);
-    in_order_of_v1(object);
-}
-
-fn from_v2beta1_fields(object: &mut Object) {
     for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
         if let Some(part) = object_mut(object, part)
             && let Some(Value::Array(metrics)) = part.get_mut(list)
@@ -163,6 +158,7 @@ fn from_v2beta1_fields(object: &mut Object) {
             metrics.iter_mut().for_each(metric_to_v2);
         }
     }
+    in_order_of_v1(object);
     let Some(mut annotations) = take_annotations(object) else {
         return;
     };

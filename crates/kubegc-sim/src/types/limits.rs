@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -15,6 +16,7 @@ use super::{
 use crate::{ApiServer, StoredObject};
 
 const WHICH: [&str; 2] = ["requests", "limits"];
+const CLAIM: &str = "PersistentVolumeClaim";
 
 fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {
     all(server, ("", "limitranges"), Some(namespace))
@@ -84,7 +86,7 @@ fn amounts(item: &Value, key: &str) -> Amounts {
     qos::amounts(&json!({"resources": {key: item.get(key)}}), key)
 }
 
-/// The error for a pod that exceeds the limits of its namespace.
+/// The error for a pod that is_excluded the limits of its namespace.
 pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let spec = pod.at(&["spec"]).unwrap_or(&Value::Null);
@@ -104,61 +106,52 @@ pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<Strin
     joined(problems)
 }
 
-/// The error for a claim that exceeds the limits of its namespace.
+/// The error for a claim that is_excluded the limits of its namespace.
 pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let requests = qos::amounts(claim.at(&["spec"]).unwrap_or(&Value::Null), "requests");
     for range in ranges(server, &claim.meta.namespace) {
-        for item in items(&range, "PersistentVolumeClaim") {
-            minimum(
-                item,
-                "PersistentVolumeClaim",
-                &requests,
-                &Amounts::new(),
-                &mut problems,
-            );
-            for (name, max) in amounts(item, "max") {
-                let start = format!("maximum {name} usage per PersistentVolumeClaim is {max}");
-                match requests.get(&name) {
-                    None => problems.push(format!("{start}.  No request is specified")),
-                    Some(request) if *request > max => {
-                        problems.push(format!("{start}, but request is {request}"))
-                    }
-                    Some(_) => {}
-                }
-            }
+        for item in items(&range, CLAIM) {
+            check_bounds(item, CLAIM, &requests, &Amounts::new(), &mut problems);
         }
     }
     joined(problems)
 }
 
-fn minimum(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
+/// The problem of amounts that a bound excludes. The first one is required.
+fn problem(
+    bound: String,
+    amounts: [(&str, Option<&Quantity>); 2],
+    is_excluded: impl Fn(&Quantity) -> bool,
+) -> Option<String> {
+    if let [(name, None), _] = amounts {
+        return Some(format!("{bound}.  No {name} is specified"));
+    }
+    let mut amounts = amounts.into_iter();
+    let (name, amount) =
+        amounts.find_map(|(name, amount)| Some((name, amount.filter(|amount| is_excluded(amount))?)))?;
+    Some(format!("{bound}, but {name} is {amount}"))
+}
+
+fn check_bounds(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
+    let of = |name: &str| [("request", requests.get(name)), ("limit", limits.get(name))];
     for (name, min) in amounts(item, "min") {
-        let start = format!("minimum {name} usage per {kind} is {min}");
-        match (requests.get(&name), limits.get(&name)) {
-            (None, _) => problems.push(format!("{start}.  No request is specified")),
-            (Some(request), _) if *request < min => {
-                problems.push(format!("{start}, but request is {request}"))
-            }
-            (_, Some(limit)) if *limit < min => problems.push(format!("{start}, but limit is {limit}")),
-            _ => {}
+        let bound = format!("minimum {name} usage per {kind} is {min}");
+        problems.extend(problem(bound, of(&name), |amount| *amount < min));
+    }
+    for (name, max) in amounts(item, "max") {
+        let bound = format!("maximum {name} usage per {kind} is {max}");
+        let mut both = of(&name);
+        // Claims have no limits.
+        if kind != CLAIM {
+            both.reverse();
         }
+        problems.extend(problem(bound, both, |amount| *amount > max));
     }
 }
 
 fn check(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
-    minimum(item, kind, requests, limits, problems);
-    for (name, max) in amounts(item, "max") {
-        let start = format!("maximum {name} usage per {kind} is {max}");
-        match (limits.get(&name), requests.get(&name)) {
-            (None, _) => problems.push(format!("{start}.  No limit is specified")),
-            (Some(limit), _) if *limit > max => problems.push(format!("{start}, but limit is {limit}")),
-            (_, Some(request)) if *request > max => {
-                problems.push(format!("{start}, but request is {request}"))
-            }
-            _ => {}
-        }
-    }
+    check_bounds(item, kind, requests, limits, problems);
     for (name, ratio) in amounts(item, "maxLimitRequestRatio") {
         let start = format!("{name} max limit to request ratio per {kind} is {ratio}");
         let nonzero = |amounts: &Amounts| amounts.get(&name).copied().filter(|amount| !amount.is_zero());

@@ -9,7 +9,7 @@ use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{go_syntax, rules, volumes::driver_name};
+use super::{rules, volumes::driver_name};
 use crate::{formats, status::quoted};
 
 /// The maximum number of selectors, requests, constraints and configurations.
@@ -214,7 +214,7 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     }
     for (name, attribute) in attributes.entries() {
         resource_name(&attributes, name, c);
-        self::attribute(&attribute, c);
+        rules::apply("DeviceAttribute", &attribute, c);
     }
     for (name, amount) in capacity.entries() {
         resource_name(&capacity, name, c);
@@ -222,18 +222,6 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
         if policy.is_set() && !device.get("allowMultipleAllocations").flag() {
             policy.forbidden(c, "allowMultipleAllocations must be true");
         }
-    }
-}
-
-/// `validateDeviceAttribute`.
-fn attribute(attribute: &At<'_>, c: &mut Check) {
-    rules::apply("DeviceAttribute", attribute, c);
-    if attribute.len() != 1 {
-        let shown = match attribute.is_empty() {
-            true => "\"\"".to_owned(),
-            false => go_syntax::value(c.version, attribute.value, "resource.DeviceAttribute"),
-        };
-        attribute.invalid_as(c, &shown, "exactly one value must be specified");
     }
 }
 

@@ -77,9 +77,9 @@ fn code(name: &str) -> Option<rules::Code> {
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
-        networking: address_of_balancer domain_prefixed_path ingress ingress_class_annotation ip_block
-            policy_port service_ranges service_ranges_updated;
-        pod: annotations created former_address overhead search_paths template;
+        networking: domain_prefixed_path ingress ingress_class_annotation ip_block
+            service_ranges service_ranges_updated;
+        pod: annotations created overhead search_paths template;
         pod_changes: annotations_of_status conditions families first_host_address restarts
             updated;
         references: subscript;
@@ -88,10 +88,10 @@ fn code(name: &str) -> Option<rules::Code> {
         services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
             unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
-            same_source source_updated topologies;
+            same_source source_updated topology;
         volumes: driver_name;
         webhooks: client_url path recognized_versions unique_name;
-        workloads: data_of_revision data_updated int_or_percent labels_select_template
+        workloads: data_updated labels_select_template
             selects_template stateful_set_updated template_of_stateful_set;
     };
     Some(code)

@@ -98,32 +98,6 @@ pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn policy_port(at: &At<'_>, c: &mut Check) {
-    let [protocol, port, end] = at.fields(["protocol", "port", "endPort"]);
-    protocol.supported(c, &["TCP", "UDP", "SCTP"]);
-    if !port.is_set() || port.value.is_string() {
-        let is = if port.is_set() {
-            "non-numeric"
-        } else {
-            "not specified"
-        };
-        if end.is_set() {
-            end.invalid(c, &format!("may not be specified when `port` is {is}"));
-        }
-        if port.is_set() {
-            port.problems(c, formats::port_name(c.version, port.text()));
-        }
-        return;
-    }
-    port.problems(c, formats::port_number(port.number()));
-    if end.is_set() {
-        if end.number() < port.number() {
-            end.invalid_as(c, &port.shown(), "must be greater than or equal to `port`");
-        }
-        end.problems(c, formats::port_number(end.number()));
-    }
-}
-
 /// Errors in a range of addresses. Leading zeros and further bits are refused in new fields, and in
 /// older ones since `StrictIPCIDRValidation`.
 ///
@@ -237,13 +211,6 @@ pub(super) fn service_ranges_updated(spec: &At<'_>, c: &mut Check) {
 
 /// A service CIDR of one range gets a second one.
 const RANGES_CAN_BE_ADDED: Behavior = Behavior::since_about(34, "kubernetes #131261");
-
-/// An address of a load balancer that is not validated like other addresses.
-pub(super) fn address_of_balancer(ip: &At<'_>, c: &mut Check) {
-    if formats::parse_ip(ip.text()).is_none() {
-        ip.invalid(c, "must be a valid IP address");
-    }
-}
 
 /// `net.ParseCIDR`: the network and the length of its mask.
 pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {

@@ -139,13 +139,6 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     amounts::requirements(&overhead.get("requests"), &limits, overhead, check_name, c);
 }
 
-/// An address in releases that do not validate all addresses alike.
-pub(super) fn former_address(ip: &At<'_>, c: &mut Check) {
-    if formats::parse_ip(ip.text()).is_none() {
-        ip.invalid(c, "must be valid IP address");
-    }
-}
-
 /// `validatePodResources`: resources that the containers of a pod share.
 fn resources(spec: &At<'_>, c: &mut Check) {
     let at = spec.get("resources");

@@ -4,8 +4,6 @@
 //! `ValidatePodUpdate` and `ValidatePodStatusUpdate` in `pkg/apis/core/validation/validation.go`, 1.20.2 and
 //! newer.
 
-use std::collections::BTreeSet;
-
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
@@ -53,7 +51,7 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
         added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
     }
-    only_removed_gates(&spec.get("schedulingGates"), &old_spec.get("schedulingGates"), c);
+    rules::apply("KeptGates", &spec, c);
     let mut munged = spec.value.clone();
     let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
     mutable.extend(["containers/*/image", "initContainers/*/image"]);
@@ -88,21 +86,6 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
              `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`{joint}{fields}\n"
         );
         spec.forbidden(c, &problem);
-    }
-}
-
-/// `validateOnlyDeletedSchedulingGates`.
-fn only_removed_gates(new: &At<'_>, old: &At<'_>, c: &mut Check) {
-    let known: BTreeSet<&str> = old.items().map(|gate| gate.get("name").text()).collect();
-    for gate in new.items() {
-        let name = gate.get("name");
-        if !known.contains(name.text()) {
-            let problem = format!(
-                "only deletion is allowed, but found new scheduling gate '{}'",
-                name.text()
-            );
-            name.forbidden(c, &problem);
-        }
     }
 }
 

@@ -140,6 +140,8 @@ enum Test {
     Contains(&'static str),
     Begins(&'static str),
     Above(i64),
+    /// It is of this kind.
+    Is(fn(&Value) -> bool),
     /// It is not the stored value.
     Changed,
     /// It equals another value.
@@ -341,6 +343,7 @@ impl Condition {
         match &self.test {
             Test::Set => at.is_set(),
             Test::Given => is_given(at.value),
+            Test::Is(kind) => kind(at.value),
             Test::In(texts) => texts.contains(&place.text(block, c).as_str()),
             Test::Contains(part) => place.text(block, c).contains(part),
             Test::Begins(part) => place.text(block, c).starts_with(part),

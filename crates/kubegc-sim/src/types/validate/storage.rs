@@ -3,6 +3,8 @@
 //! # Upstream
 //! `ValidatePersistentVolume*` in `pkg/apis/core/validation`, and `pkg/apis/storage/validation`, 1.20.2.
 
+use std::collections::BTreeSet;
+
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
@@ -207,37 +209,26 @@ pub(super) fn provisioner(provisioner: &At<'_>, c: &mut Check) {
     provisioner.problems_of(c, shown, formats::qualified_name(c.version, &name));
 }
 
-/// The topologies that a class allows.
-pub(super) fn topologies(topologies: &At<'_>, c: &mut Check) {
-    // Upstream compares each term with as many empty ones as there are terms.
-    let mut terms: Vec<Vec<(String, Vec<String>)>> = vec![Vec::new(); topologies.len()];
-    for term in topologies.items() {
-        let mut keys: Vec<(String, Vec<String>)> = Vec::new();
-        for requirement in term.get("matchLabelExpressions").items() {
-            let (key, values) = (requirement.get("key"), requirement.get("values"));
-            if values.is_empty() {
-                values.required(c, "");
-            }
-            let mut seen: Vec<String> = Vec::new();
-            for value in values.items() {
-                if seen.iter().any(|known| known == value.text()) {
-                    value.duplicate(c);
-                } else {
-                    seen.push(value.text().to_owned());
-                }
-            }
-            key.qualified_name(c);
-            if keys.iter().any(|(known, _)| known == key.text()) {
-                key.duplicate(c);
-            }
-            seen.sort();
-            keys.push((key.text().to_owned(), seen));
-        }
+/// A topology that a class allows, which differs from those before it.
+pub(super) fn topology(term: &At<'_>, c: &mut Check) {
+    fn keys<'v>(term: &At<'v>) -> Vec<(&'v str, BTreeSet<&'v str>)> {
+        let requirements = term.get("matchLabelExpressions").items();
+        let keys = requirements.map(|of| (of.get("key").text(), of.get("values").texts()));
+        let mut keys: Vec<_> = keys
+            .map(|(key, values)| (key, values.into_iter().collect()))
+            .collect();
         keys.sort();
-        for _ in terms.iter().filter(|known| **known == keys) {
-            term.get("matchLabelExpressions").duplicate_as(c, "\"\"");
-        }
-        terms.push(keys);
+        keys
+    }
+    let (all, own) = (c.root().get("allowedTopologies"), keys(term));
+    let earlier = all
+        .items()
+        .take_while(|other| !std::ptr::eq(other.value, term.value));
+    let same = earlier.filter(|other| keys(other) == own).count();
+    // Upstream compares each term with as many empty ones as there are terms.
+    let empty = if own.is_empty() { all.len() } else { 0 };
+    for _ in 0..same + empty {
+        term.get("matchLabelExpressions").duplicate_as(c, "\"\"");
     }
 }
 

@@ -16,7 +16,6 @@ use super::{
     rules,
     selector::matches,
 };
-use crate::formats;
 
 /// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
 /// one everything.
@@ -43,18 +42,6 @@ fn not_selected(spec: &At<'_>, c: &mut Check) {
     let labels = spec.get("template").get("metadata").get("labels");
     let shown = go_syntax::value(c.version, labels.decoded(c), "map[string]string");
     labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
-}
-
-/// `ValidatePositiveIntOrPercent`.
-pub(super) fn int_or_percent(at: &At<'_>, c: &mut Check) {
-    match at.value.as_str() {
-        Some(text) => {
-            for problem in formats::percent(text) {
-                at.invalid_typed(c, "intstr.IntOrString", &problem);
-            }
-        }
-        None => at.not_negative(c),
-    }
 }
 
 /// The templates of pods and claims of StatefulSets are validated.
@@ -142,14 +129,6 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
         };
         let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
         spec.forbidden(c, &problem);
-    }
-}
-
-pub(super) fn data_of_revision(data: &At<'_>, c: &mut Check) {
-    if !data.is_set() {
-        data.required(c, "data is mandatory");
-    } else if !data.value.is_object() {
-        data.required(c, "data must be a valid JSON object");
     }
 }
 

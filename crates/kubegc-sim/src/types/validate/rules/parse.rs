@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 
 use kubegc_core::Quantity;
+use serde_json::Value;
 
 use super::{Condition, Place, Row, Section, Sections, Step, Test, Word, code};
 use crate::{
@@ -55,11 +56,16 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
                 at.invalid(c, "must be greater than or equal to 0");
             }
         },
-        "no-ip" => |at, c| {
-            if formats::parse_ip(at.text()).is_some() {
-                at.invalid(c, "must be a DNS name, not an IP address");
-            }
-        },
+        _ => return None,
+    })
+}
+
+/// The kind of values of a name.
+fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
+    Some(match name {
+        "text" => Value::is_string,
+        "object" => Value::is_object,
+        "ip" => |value| value.as_str().and_then(formats::parse_ip).is_some(),
         _ => return None,
     })
 }
@@ -222,6 +228,8 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
         (path, Test::Begins(part))
     } else if let Some((path, bound)) = text.split_once('>') {
         (path, Test::Above(bound.parse().ok()?))
+    } else if let Some((path, kind)) = text.split_once("=:") {
+        (path, Test::Is(kind_of_value(kind)?))
     } else if let Some((path, texts)) = text.split_once('=') {
         (path, Test::In(texts.split('|').collect()))
     } else if let Some((path, fields)) = text.split_once(':') {
