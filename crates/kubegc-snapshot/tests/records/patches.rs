@@ -119,6 +119,7 @@ fn change(text: &str) -> FieldChange {
         }),
         ["remove", "taint", key] => FieldChange::RemoveTaint(taint(key)),
         ["remove", "active", uid] => FieldChange::RemoveActive((*uid).into()),
+        ["remove", "secret", name] => FieldChange::RemoveSecretReference((*name).into()),
         words => panic!("{words:?}: no change"),
     }
 }

@@ -129,8 +129,8 @@ impl ApiServer {
             .into()
     }
 
-    /// Replaces a subresource by its JSON form (PUT), or the object if `subresource` is empty. `apiVersion` and
-    /// `kind` may be missing; otherwise they must match.
+    /// Replaces a subresource by its JSON form (PUT), or the object if `subresource` is empty. `apiVersion`
+    /// and `kind` may be missing; otherwise they must match.
     ///
     /// # Errors
     /// In the response: 404 for a subresource that the kind does not have, and the errors of any other write.
