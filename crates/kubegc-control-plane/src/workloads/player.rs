@@ -327,9 +327,10 @@ impl Sync<'_> {
             PodFate::Fails { after } => (after, Some("Failed")),
             _ => (Duration::MAX, None),
         };
-        let restarts = match (self.spec["restartPolicy"].as_str(), exit) {
-            (Some("Never"), _) | (Some("OnFailure"), Some("Succeeded")) | (_, None) => false,
-            _ => true,
+        let restarts = match self.spec["restartPolicy"].as_str() {
+            Some("Never") => false,
+            Some("OnFailure") => exit == Some("Failed"),
+            _ => exit.is_some(),
         };
         // The time between two starts.
         let round = after.saturating_add(if restarts { RESTART } else { Duration::MAX });

@@ -260,7 +260,7 @@ pub(super) fn base64_error(text: &str) -> usize {
         match (padding, byte) {
             (None, byte) if is_symbol(byte) => symbols += 1,
             (None, b'=') if symbols % 4 >= 2 => padding = Some((index, symbols % 4 + 1)),
-            (Some((first, 3)), byte) if byte == b'=' => padding = Some((first, 4)),
+            (Some((first, 3)), b'=') => padding = Some((first, 4)),
             (Some((first, 3)), _) => return first,
             _ => return index,
         }

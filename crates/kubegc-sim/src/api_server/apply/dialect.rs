@@ -79,6 +79,9 @@ pub(super) struct Place<'a> {
     pub(super) types: bool,
 }
 
+/// The parts of a map or list, each with its step.
+type Parts<'v> = Vec<(Element, &'v Value)>;
+
 impl<'a> Place<'a> {
     pub(super) fn has(self, behavior: Behavior) -> bool {
         self.version.has(behavior)
@@ -125,10 +128,7 @@ impl<'a> Place<'a> {
     ///
     /// # Errors
     /// The index and the problem of an item without identity.
-    pub(super) fn parts<'v>(
-        self,
-        value: &'v Value,
-    ) -> Result<Option<Vec<(Element, &'v Value)>>, (usize, String)> {
+    pub(super) fn parts(self, value: &Value) -> Result<Option<Parts<'_>>, (usize, String)> {
         Ok(match value {
             Value::Object(fields) if self.is_map(value) => {
                 let fields = fields.iter();

@@ -151,7 +151,7 @@ impl ApiServer {
         if allowed <= 0 {
             let (needed, healthy) = (number("desiredHealthy"), number("currentHealthy"));
             let (needed, healthy) = (needed.unwrap_or(0), healthy.unwrap_or(0));
-            let denial = denial(&budget);
+            let denial = denial(budget);
             let refusal = format!("The disruption budget {name} does not allow evicting pods currently");
             let message = match denial.filter(|_| self.version.has(BUDGETS_SAY_WHY)) {
                 Some(("SyncFailed", why)) => format!("{refusal} because it failed sync: {why}"),
