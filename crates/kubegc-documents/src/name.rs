@@ -15,18 +15,14 @@ pub struct ObjectName {
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let unknown = |text: &str| {
-            if text.is_empty() {
-                "?".to_owned()
-            } else {
-                text.to_owned()
-            }
-        };
-        f.write_str(&unknown(&self.kind))?;
+        fn shown(text: &str) -> &str {
+            if text.is_empty() { "?" } else { text }
+        }
+        f.write_str(shown(&self.kind))?;
         match (&*self.namespace, &*self.name) {
             ("", "") => Ok(()),
             ("", name) => write!(f, " {name}"),
-            (namespace, name) => write!(f, " {namespace}/{}", unknown(name)),
+            (namespace, name) => write!(f, " {namespace}/{}", shown(name)),
         }
     }
 }

@@ -19,6 +19,8 @@ use std::{
     sync::Arc,
 };
 
+use derive_more::Display;
+
 use crate::Place;
 
 /// Whether a snapshot has all objects of a kind.
@@ -48,50 +50,42 @@ pub enum Proof {
 
 /// A reason why a kind may have further objects.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display)]
+#[display("incomplete: {_variant}")]
 pub enum Why {
     /// It was neither declared complete nor inferred to be.
+    #[display("not declared")]
     NotDeclared,
     /// It is complete in these namespaces only.
+    #[display("complete only in {}", _0.join(", "))]
     OnlyNamespaces(Vec<Arc<str>>),
     /// The kind is not in the catalog.
+    #[display("not in the catalog")]
     Unresolvable,
     /// A file that may hold the kind was not read to its end.
+    #[display("{_0} was not read to its end")]
     Unread(Place),
     /// A list of the kind continues in a page that is missing.
+    #[display("the list in {_0} continues elsewhere")]
     ListContinues(Place),
     /// kubectl reported an error while it wrote the file, so objects of the kind may be missing.
+    #[display("kubectl reported an error in {_0}")]
     KubectlError(Place),
     /// A YAML file ends without a line break, and objects of the kind may have followed.
+    #[display("{_0} may be cut off")]
     NoFinalLineBreak(Place),
     /// Number of objects that could not be read.
+    #[display("{_0} objects could not be read")]
     Unreadable(u64),
     /// Number of objects without uid: each may be the one that a reference names.
+    #[display("{_0} objects have no uid")]
     NoUid(u64),
     /// Number of objects that occur with different contents, where nothing shows which one is right.
+    #[display("{_0} objects contradict themselves")]
     Contradiction(u64),
     /// The API server did not list it, for this reason.
+    #[display("not listed: {_0}")]
     NotListed(Arc<str>),
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotDeclared => f.write_str("incomplete: not declared"),
-            Self::OnlyNamespaces(namespaces) => {
-                write!(f, "incomplete: complete only in {}", namespaces.join(", "))
-            }
-            Self::Unresolvable => f.write_str("incomplete: not in the catalog"),
-            Self::Unread(place) => write!(f, "incomplete: {place} was not read to its end"),
-            Self::ListContinues(place) => write!(f, "incomplete: the list in {place} continues elsewhere"),
-            Self::KubectlError(place) => write!(f, "incomplete: kubectl reported an error in {place}"),
-            Self::NoFinalLineBreak(place) => write!(f, "incomplete: {place} may be cut off"),
-            Self::Unreadable(count) => write!(f, "incomplete: {count} objects could not be read"),
-            Self::NoUid(count) => write!(f, "incomplete: {count} objects have no uid"),
-            Self::Contradiction(count) => write!(f, "incomplete: {count} objects contradict themselves"),
-            Self::NotListed(reason) => write!(f, "incomplete: not listed: {reason}"),
-        }
-    }
 }
 
 /// Group and kind: versions of one kind share their objects.

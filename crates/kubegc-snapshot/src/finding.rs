@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use derive_more::Display;
 use kubegc_documents::flaw::Flaw;
 
 use crate::{ObjectName, Place};
@@ -11,7 +12,7 @@ use crate::{ObjectName, Place};
 /// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed);
 /// the second only informs.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display)]
 pub enum Problem {
     /// A file or the rest of it was not read (only with `lenient`); all kinds that it may hold are
     /// incomplete.
@@ -137,13 +138,6 @@ impl Problem {
                 "releases that are newer than the known ones; behaviour of the newest known one is used"
             }
         }
-    }
-}
-
-/// The name of the variant, as an Event's reason would have it.
-impl fmt::Display for Problem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
     }
 }
 

@@ -57,6 +57,9 @@ macro_rules! kinds {
             }
         }
 
+        /// The group of each kind.
+        const GROUPS: &[&str] = &[$($record_group,)* $($other_group,)*];
+
         /// The JSON of a record's facts. An unread fact becomes a value of a wrong type.
         pub(crate) fn write(body: &Body) -> Object {
             match body {
@@ -140,19 +143,6 @@ pub(crate) fn may_read(api_version: &str, kind: &str, field: &str) -> bool {
     match Kind::named(kind) {
         Some((kind, of)) => (api_version.is_empty() || group == of) && kind.has(field),
         None if !kind.is_empty() => false,
-        None => matches!(
-            group,
-            "" | "admissionregistration.k8s.io"
-                | "apiextensions.k8s.io"
-                | "apiregistration.k8s.io"
-                | "apps"
-                | "batch"
-                | "certificates.k8s.io"
-                | "coordination.k8s.io"
-                | "discovery.k8s.io"
-                | "networking.k8s.io"
-                | "resource.k8s.io"
-                | "storage.k8s.io"
-        ),
+        None => GROUPS.contains(&group),
     }
 }

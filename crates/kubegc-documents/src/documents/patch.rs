@@ -66,8 +66,7 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
     };
     let sent = [("uid", uid), ("resourceVersion", version.map(str::to_owned))];
     let body = match patch_type {
-        PatchType::Merge => merge(&differences, sent)?,
-        PatchType::Strategic => strategic(&differences, sent)?,
+        PatchType::Merge | PatchType::Strategic => merge(&differences, sent, patch_type)?,
         PatchType::Json => operations(&before, &differences, sent),
     };
     Ok(Some((patch_type, body.to_string().into_bytes())))
@@ -253,38 +252,26 @@ fn merge_value(old: Option<&Value>, new: Option<&Value>) -> Value {
     removed.chain(changed).collect()
 }
 
-/// RFC 7396: null removes a field.
-fn merge(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
-    let mut patch = Object::new();
-    for difference in differences {
-        let value = merge_value(difference.old, difference.new);
-        put(&mut patch, &difference.path, value)?;
-    }
-    put_preconditions(&mut patch, sent)?;
-    Ok(patch.into())
-}
-
-fn put_preconditions(patch: &mut Object, sent: Sent) -> Result<(), DocumentError> {
-    for (key, value) in sent {
-        if let Some(value) = value {
-            put(patch, &["metadata", key], value.into())?;
-        }
-    }
-    Ok(())
-}
-
-/// As a merge patch, but of lists with a merge key it holds only the entries that change.
+/// RFC 7396: null removes a field. Of lists with a merge key, a strategic patch holds only the entries that
+/// change.
 ///
 /// # Upstream
 /// Merge keys and directives of `metav1.ObjectMeta` and of the conditions of pods, nodes, Jobs and claims.
 /// Lists without `patchStrategy` have none, such as `Taints` of
 /// [`NodeSpec`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/api/core/v1/types.go).
-fn strategic(differences: &[Difference<'_>], sent: Sent) -> Result<Value, DocumentError> {
+fn merge(differences: &[Difference<'_>], sent: Sent, patch_type: PatchType) -> Result<Value, DocumentError> {
     let mut patch = Object::new();
     for difference in differences {
         let path = &difference.path;
-        match (difference.merge_key(), difference.entries()) {
-            (Some(MergeKey::Itself), Some(Entries { changed, deleted })) => {
+        let key = difference
+            .merge_key()
+            .filter(|_| patch_type == PatchType::Strategic);
+        let Some(key) = key else {
+            put(&mut patch, path, merge_value(difference.old, difference.new))?;
+            continue;
+        };
+        match (key, difference.entries()) {
+            (MergeKey::Itself, Some(Entries { changed, deleted })) => {
                 if !changed.is_empty() {
                     put(&mut patch, path, changed.into())?;
                 }
@@ -296,23 +283,26 @@ fn strategic(differences: &[Difference<'_>], sent: Sent) -> Result<Value, Docume
                     )?;
                 }
             }
-            (Some(MergeKey::Field(_)), Some(Entries { mut changed, deleted })) => {
+            (MergeKey::Field(_), Some(Entries { mut changed, deleted })) => {
                 changed.extend(deleted);
                 put(&mut patch, path, changed.into())?;
             }
-            (Some(MergeKey::Field(_)), None) => {
+            (MergeKey::Field(_), None) => {
                 let replaced = std::iter::once(json!({ "$patch": "replace" }));
                 let whole = replaced.chain(list_of(difference.new).iter().cloned());
                 put(&mut patch, path, whole.collect())?;
             }
-            (Some(MergeKey::Itself), None) => {
+            (MergeKey::Itself, None) => {
                 let problem = "a strategic patch cannot express this change of the list";
                 return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
             }
-            (None, _) => put(&mut patch, path, merge_value(difference.old, difference.new))?,
         }
     }
-    put_preconditions(&mut patch, sent)?;
+    for (key, value) in sent {
+        if let Some(value) = value {
+            put(&mut patch, &["metadata", key], value.into())?;
+        }
+    }
     Ok(patch.into())
 }
 

@@ -1,6 +1,6 @@
 //! Findings: irregularities in a node's documents that did not stop the reading, and the effect of each.
 
-use std::fmt;
+use derive_more::Display;
 
 use crate::{
     Place,
@@ -11,7 +11,7 @@ use crate::{
 ///
 /// The first group makes the listing or the policy concerned unknown; the second only informs.
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display)]
 pub enum NodeProblem {
     /// A document was not read (only with `lenient`): all that it may hold is unknown.
     Unread,
@@ -56,13 +56,6 @@ pub enum NodeProblem {
     NotRecognized,
     /// A file in a directory that is not a document by its name: skipped.
     SkippedFile,
-}
-
-/// The name of the variant.
-impl fmt::Display for NodeProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
 }
 
 /// One oddity of a node's documents. Its object is a container, sandbox, image, pod or record.
