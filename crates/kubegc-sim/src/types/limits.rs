@@ -86,7 +86,7 @@ fn amounts(item: &Value, key: &str) -> Amounts {
     qos::amounts(&json!({"resources": {key: item.get(key)}}), key)
 }
 
-/// The error for a pod that is_excluded the limits of its namespace.
+/// The error for a pod that exceeds the limits of its namespace.
 pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let spec = pod.at(&["spec"]).unwrap_or(&Value::Null);
@@ -106,7 +106,7 @@ pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<Strin
     joined(problems)
 }
 
-/// The error for a claim that is_excluded the limits of its namespace.
+/// The error for a claim that exceeds the limits of its namespace.
 pub(super) fn refuse_claim(server: &ApiServer, claim: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
     let requests = qos::amounts(claim.at(&["spec"]).unwrap_or(&Value::Null), "requests");
