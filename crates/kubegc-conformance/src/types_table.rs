@@ -94,7 +94,8 @@ struct Table {
 
 #[derive(Clone, Default)]
 struct Struct {
-    is_atomic: bool,
+    /// Where server-side apply treats it as one piece: `$`, and possibly the first minor version.
+    atomic: String,
     fields: Vec<Field>,
 }
 
@@ -128,9 +129,9 @@ impl Table {
                 let mut words = line.split(' ');
                 let name = words.next().unwrap_or_default();
                 let fields = words.filter_map(Field::read).collect();
-                let is_atomic = name.ends_with('$');
-                let name = name.trim_end_matches('$').to_owned();
-                table.structs.insert(name, Struct { is_atomic, fields });
+                let (name, atomic) = name.split_at(name.find('$').unwrap_or(name.len()));
+                let atomic = atomic.to_owned();
+                table.structs.insert(name.to_owned(), Struct { atomic, fields });
             }
         }
         table
@@ -149,7 +150,7 @@ impl Table {
             ));
         }
         for (name, of) in &self.structs {
-            let atomic = if of.is_atomic { "$" } else { "" };
+            let atomic = &of.atomic;
             let fields: Vec<String> = of.fields.iter().map(Field::text).collect();
             lines.push(
                 format!("{name}{atomic} {}", fields.join(" "))
@@ -174,7 +175,7 @@ impl Field {
         // Name, type, marks, since, exists, until, default.
         static FIELD: LazyLock<Regex> = LazyLock::new(|| {
             pattern(
-                r"(?x)^ ([^:]*) : ([^!^~%$><?=]*) ((?: [!^~%$] [^!^~%$><?=]* )*)
+                r"(?x)^ ([^:]*) : ([^!^~%$&><?=]*) ((?: [!^~%$&] [^!^~%$&><?=]* )*)
                 (?: >(\d+) )? (?: \?(\d+) )? (?: <(\d+) )? (?: =(.*) )? $",
             )
         });
@@ -458,7 +459,7 @@ impl<'a> Merge<'a> {
         let of = self.release.types.get(definition);
         let is_atomic = of.is_some_and(|of| text(of, "map") == "atomic");
         self.table.structs.entry(name.clone()).or_insert(Struct {
-            is_atomic,
+            atomic: if is_atomic { "$" } else { "" }.to_owned(),
             fields: Vec::new(),
         });
         self.pair(definition, &name);

@@ -5,7 +5,10 @@ use kubegc_core::{
     record::{ObjectId, Record},
 };
 
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, controller::Reads as _};
+use crate::{
+    Cache, Change, Context, Controller, Deadlines, Decision, Info, Key, Missing, Reason,
+    controller::Reads as _,
+};
 
 /// Adds the keys that a change affects.
 type AddAffected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
@@ -61,6 +64,18 @@ pub(crate) struct RuleContext<'a> {
 impl RuleContext<'_> {
     pub(crate) const fn has(&self, behavior: Behavior) -> bool {
         self.version.has(behavior)
+    }
+
+    /// The object is kept for a reason that needs no deadline: one that was noted is dropped.
+    pub(crate) fn keep_without_deadline(
+        &self,
+        id: &ObjectId,
+        code: &'static str,
+        message: &'static str,
+    ) -> Result<Decision, Missing> {
+        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
+        decision.deadlines = (!self.deadlines.is_empty()).then(Deadlines::new);
+        Ok(decision)
     }
 }
 

@@ -133,12 +133,7 @@ fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut
 }
 
 fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    // A kept pod needs no deadline.
-    let keep = |code, message: &'static str| {
-        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-        decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
-        Ok(decision)
-    };
+    let keep = |code, message| cx.keep_without_deadline(id, code, message);
     if record.meta.is_deleting() {
         return keep("Terminating", "it is being deleted");
     }

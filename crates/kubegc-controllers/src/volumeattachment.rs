@@ -143,12 +143,7 @@ fn affected(_: KubernetesVersion, cache: &Cache, change: &Change<'_>, keys: &mut
 }
 
 fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
-    // Whatever is kept for another reason than the time needs none.
-    let keep = |code, message: &'static str| {
-        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-        decision.deadlines = (!cx.deadlines.is_empty()).then(Deadlines::new);
-        Ok(decision)
-    };
+    let keep = |code, message| cx.keep_without_deadline(id, code, message);
     let delete = |code, message: &'static str| {
         let (reason, on_error) = (Reason::new(code, message), OnError::RetryUnlessNotFound);
         Ok(cx.delete(id, record, reason, Sent::Nothing, on_error).into())

@@ -271,20 +271,18 @@ pub(super) fn base64_error(text: &str) -> usize {
     }
 }
 
-/// The error of `time.Parse` with the layout of RFC 3339, or with that of six fractional digits; `None` if
-/// it accepts the text.
-pub(super) fn time_error(text: &str, is_micro: bool) -> Option<String> {
+/// The error of `time.Parse` about a text that is no time in the layout of RFC 3339, or in that of six
+/// fractional digits.
+pub(super) fn time_error(text: &str, is_micro: bool) -> String {
     let layout = match is_micro {
         true => "2006-01-02T15:04:05.000000Z07:00",
         false => "2006-01-02T15:04:05Z07:00",
     };
     let unparsed = |rest: &str, element: &str| {
         let (text, layout, rest, element) = (quoted(text), quoted(layout), quoted(rest), quoted(element));
-        Some(format!(
-            "parsing time {text} as {layout}: cannot parse {rest} as {element}"
-        ))
+        format!("parsing time {text} as {layout}: cannot parse {rest} as {element}")
     };
-    let because = |problem: &str| Some(format!("parsing time {}: {problem}", quoted(text)));
+    let because = |problem: &str| format!("parsing time {}: {problem}", quoted(text));
     let mut rest = text;
     // Each number: the text before it, its form in the layout, its name, and its smallest and largest value.
     let numbers = [
@@ -330,8 +328,10 @@ pub(super) fn time_error(text: &str, is_micro: bool) -> Option<String> {
     };
     let is_offset = |zone: &str| {
         let numbers = [zone.get(1..3), zone.get(4..6)];
-        let are_numbers = numbers.iter().flatten().all(|number| digits(number) == 2);
-        zone.starts_with(['+', '-']) && zone.get(3..4) == Some(":") && zone.len() >= 6 && are_numbers
+        let are_numbers = numbers
+            .iter()
+            .all(|number| number.is_some_and(|number| digits(number) == 2));
+        zone.starts_with(['+', '-']) && zone.get(3..4) == Some(":") && are_numbers
     };
     rest = match rest.strip_prefix('Z') {
         Some(rest) => rest,
@@ -346,7 +346,20 @@ pub(super) fn time_error(text: &str, is_micro: bool) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn any_text_is_refused_with_an_error(text in "[0-9TZ:+.=é\\n-]{0,36}|2020-01-01T00:00:00[0-9:+.Zé-]{0,9}") {
+            prop_assert!(base64_error(&text) <= text.len());
+            prop_assert!(!quantity_error(&text).is_empty());
+            for is_micro in [false, true] {
+                prop_assert!(time_error(&text, is_micro).starts_with("parsing time"));
+            }
+        }
+    }
 
     #[test]
     fn texts_are_refused_at_the_place_where_go_refuses_them() {
@@ -381,12 +394,17 @@ mod tests {
             ),
             ("2020-01-01 00:00:00Z", "cannot parse \" 00:00:00Z\" as \"T\""),
             ("2020-01-01T00:00:00", "cannot parse \"\" as \"Z07:00\""),
+            (
+                "2020-01-01T00:00:00+00:1é",
+                "cannot parse \"+00:1é\" as \"Z07:00\"",
+            ),
+            ("2020-01-01T00:00:00+00:00é", "extra text: \"é\""),
             ("2020-01-01T00:00:00Zx", "extra text: \"x\""),
         ] {
-            let error = time_error(text, false).unwrap_or_default();
+            let error = time_error(text, false);
             assert!(error.contains(problem), "{error}");
         }
-        let error = time_error("2020-01-01T00:00:00Z", true).unwrap_or_default();
+        let error = time_error("2020-01-01T00:00:00Z", true);
         assert!(error.ends_with("cannot parse \"Z\" as \".000000\""), "{error}");
     }
 }

@@ -12,6 +12,8 @@ use kubegc_core::{ApiResource, KubernetesVersion};
 use serde_json::{Map, Value};
 
 const TABLE: &str = include_str!("schema.txt");
+/// Most references and selectors are atomic since this minor version (kubernetes #97989, #100684).
+const STRUCTS_ARE_ATOMIC_SINCE: u32 = 22;
 
 /// The table, split into structs that are parsed on first use.
 static SCHEMA: LazyLock<Schema> = LazyLock::new(Schema::index);
@@ -26,7 +28,8 @@ struct Schema {
 struct Entry {
     name: &'static str,
     fields: &'static str,
-    is_atomic: bool,
+    /// The first minor version in which it is atomic in server-side apply.
+    atomic_since: u32,
     /// Sorted by name.
     parsed: OnceLock<Vec<Field>>,
 }
@@ -56,6 +59,8 @@ pub(crate) struct Field {
     pub(crate) list: ListKind<'static>,
     /// Whether the value is atomic in server-side apply.
     pub(crate) is_atomic: bool,
+    /// The first minor version in which the value is granular although its struct is atomic.
+    pub(crate) granular_since: u32,
     /// The server's default for an empty field.
     pub(crate) default: Option<Value>,
 }
@@ -122,9 +127,9 @@ impl Schema {
                 continue;
             }
             let (name, fields) = line.split_once(' ').unwrap_or((line, ""));
-            let (name, is_atomic) = match name.strip_suffix('$') {
-                Some(name) => (name, true),
-                None => (name, false),
+            let (name, atomic_since) = match name.split_once('$') {
+                Some((name, since)) => (name, since.parse().unwrap_or(STRUCTS_ARE_ATOMIC_SINCE)),
+                None => (name, u32::MAX),
             };
             // The table has less than a thousand structs.
             let id = StructId(schema.structs.len() as u16);
@@ -132,7 +137,7 @@ impl Schema {
             schema.structs.push(Entry {
                 name,
                 fields,
-                is_atomic,
+                atomic_since,
                 parsed: OnceLock::new(),
             });
         }
@@ -167,13 +172,8 @@ impl StructId {
     }
 
     /// Whether it is atomic in server-side apply.
-    pub(crate) fn is_atomic(self) -> bool {
-        self.entry().is_atomic
-    }
-
-    /// Whether it was atomic before the structs of most references and selectors were.
-    pub(crate) fn is_always_atomic(self) -> bool {
-        matches!(self.name(), "LabelSelector" | "OwnerReference")
+    pub(crate) fn is_atomic(self, version: KubernetesVersion) -> bool {
+        u32::from(version.minor()) >= self.entry().atomic_since
     }
 
     pub(crate) fn fields(self) -> &'static [Field] {
@@ -265,6 +265,7 @@ fn parse_field(position: usize, text: &'static str) -> Option<Field> {
         patch: PatchStrategy::Replace,
         list: ListKind::Atomic,
         is_atomic: false,
+        granular_since: u32::MAX,
         default: None,
     };
     while let Some(flag) = rest.chars().next() {
@@ -274,7 +275,7 @@ fn parse_field(position: usize, text: &'static str) -> Option<Field> {
             break;
         }
         let end = rest
-            .find(['!', '^', '~', '%', '$', '>', '<', '?', '='])
+            .find(['!', '^', '~', '%', '$', '&', '>', '<', '?', '='])
             .unwrap_or(rest.len());
         let (word, after) = rest.split_at(end);
         rest = after;
@@ -296,6 +297,7 @@ fn parse_field(position: usize, text: &'static str) -> Option<Field> {
                 field.is_atomic = true;
                 field.list = ListKind::Atomic;
             }
+            '&' => field.granular_since = word.parse().ok()?,
             '>' => field.since = word.parse().ok()?,
             '?' => field.exists_since = word.parse().ok()?,
             '<' => field.until = word.parse().ok()?,

@@ -187,7 +187,7 @@ pub(crate) fn normalized(value: Value, ty: &Type, form: &Form) -> Result<Value, 
             Ok(time) if *ty == Type::Time => time.truncate_to_secs().to_string().into(),
             Ok(time) => micro_time(time).into(),
             Err(_) => {
-                let problem = time_error(&text, *ty == Type::MicroTime).unwrap_or_default();
+                let problem = time_error(&text, *ty == Type::MicroTime);
                 return Err(Mismatch::refused(problem.clone(), problem));
             }
         },

@@ -38,10 +38,6 @@ pub(super) const OWNED_VALUES_STAY_WHOLE: Behavior = Behavior::since(22, 0, "str
 /// That includes maps without a schema.
 const UNTYPED_MAPS_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.1.2");
 
-/// The ports of backends are atomic.
-const BACKEND_PORTS_ARE_ATOMIC: Behavior = Behavior::since(31, 0, "networking/v1/types.go");
-/// The claim of a volume is granular again.
-const CLAIMS_ARE_GRANULAR: Behavior = Behavior::since(25, 0, "core/v1/types.go");
 /// Fields that a write cannot change have no managers.
 const FIELDS_ARE_RESET: Behavior = Behavior::since(22, 0, "kubernetes #100970");
 
@@ -199,20 +195,10 @@ impl<'a> Place<'a> {
         match self.node {
             Node::Value(ty, field) => {
                 let is_marked = field.is_some_and(|field| field.is_atomic);
+                let minor = u32::from(self.version.minor());
                 match ty.target() {
-                    Type::Struct(id) if id.name() == "ServiceBackendPort" => {
-                        self.has(BACKEND_PORTS_ARE_ATOMIC)
-                    }
-                    Type::Struct(_)
-                        if self.has(CLAIMS_ARE_GRANULAR)
-                            && field.is_some_and(|field| field.name == "claimRef") =>
-                    {
-                        false
-                    }
-                    Type::Struct(id) => {
-                        (id.is_atomic() && (self.has(REFERENCES_ARE_ATOMIC) || id.is_always_atomic()))
-                            || is_marked
-                    }
+                    Type::Struct(_) if field.is_some_and(|field| minor >= field.granular_since) => false,
+                    Type::Struct(id) => id.is_atomic(self.version) || is_marked,
                     Type::Map(_) => self.has(REFERENCES_ARE_ATOMIC) && is_marked,
                     _ => true,
                 }
