@@ -236,10 +236,11 @@ impl ApiServer {
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
         }
         self.prepare(kind, existing, &mut new, part);
+        // Before the server fills in what the client left out.
+        new.managers = applied.or(early).unwrap_or_else(|| tracked(&new));
         if self.schema(kind).is_some() {
             self.prepare_updated(kind, existing, &mut new, part)?;
         }
-        new.managers = applied.or(early).unwrap_or_else(|| tracked(&new));
         drop_ignored_metadata(&mut new);
         let is_allocated_first = part == Part::Whole && self.is_allocated_first(kind);
         if is_allocated_first {
