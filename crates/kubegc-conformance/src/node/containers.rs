@@ -174,7 +174,7 @@ impl<'a> Ties<'a> {
 }
 
 /// The actions of the run, in the form of a recording.
-fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> Result<Replayed, Failure> {
+fn result(case: &ContainerCase, report: &ContainersReport, node: State) -> Result<Replayed, Failure> {
     let mut batches: Vec<Batch> = Vec::new();
     let mut order = Vec::new();
     for performed in &report.performed {
@@ -212,14 +212,17 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
     )?;
     let phase = |batch: &Batch| PHASES.iter().position(|phase| *phase == batch.phase);
     batches.sort_by(|a, b| phase(a).cmp(&phase(b)).then_with(|| a.unit.cmp(&b.unit)));
+    let mut outcome = node.calls;
     for ids in [
-        &mut node.stop_attempted,
-        &mut node.removed_containers,
-        &mut node.sandbox_stop_attempted,
-        &mut node.removed_sandboxes,
+        &mut outcome.stop_attempted,
+        &mut outcome.removed_containers,
+        &mut outcome.sandbox_stop_attempted,
+        &mut outcome.removed_sandboxes,
     ] {
         ids.sort_unstable();
     }
+    outcome.batches = batches;
+    outcome.error = report.error().unwrap_or_default();
     let mut left: Vec<String> = if case.call == "evict_sandboxes" {
         node.sandboxes.into_iter().map(|sandbox| sandbox.id).collect()
     } else {
@@ -229,17 +232,5 @@ fn result(case: &ContainerCase, report: &ContainersReport, mut node: State) -> R
             .collect()
     };
     left.sort_unstable();
-    Ok(Replayed {
-        outcome: ContainerOutcome {
-            batches,
-            stop_attempted: node.stop_attempted,
-            removed_containers: node.removed_containers,
-            sandbox_stop_attempted: node.sandbox_stop_attempted,
-            removed_sandboxes: node.removed_sandboxes,
-            log_dir_attempts: node.log_dir_attempts,
-            symlink_attempts: node.symlink_attempts,
-            error: report.error().unwrap_or_default(),
-        },
-        left,
-    })
+    Ok(Replayed { outcome, left })
 }
