@@ -16,6 +16,7 @@ pub mod runner;
 pub mod types_table;
 
 pub use failure::Failure;
+pub use objects::{Player, Scenario};
 
 /// The code in the README of the repository, compiled and run. Packages do not contain that file.
 #[cfg(doctest)]

@@ -42,8 +42,8 @@ pub struct Entry {
     pub code: Option<u16>,
     /// Size of the request's body, in bytes.
     pub body_bytes: usize,
-    /// The resourceVersion in the response of a write; empty if the response has none.
-    pub resource_version: String,
+    /// The server's revision after the request, which made all changes since that of the request before.
+    pub revision: u64,
     /// The uid of the object that a write changed or deleted; empty if the response does not contain it.
     pub uid: Uid,
     /// The fault that was injected: its [`Fault::word`](crate::Fault::word).
@@ -275,7 +275,6 @@ pub(crate) fn of_client(client: &str, call: &Call, sent: &[u8], code: Option<u16
         dry_run: call.dry_run,
         code,
         body_bytes: sent.len(),
-        resource_version: text(&identity["resourceVersion"]),
         uid: Uid::new(identity["uid"].as_str().unwrap_or_default()),
         ..Entry::default()
     }

@@ -195,7 +195,7 @@ fn serve_log(
         Err(NodeError { code, message }) => refused_by_node(code, &message).map(body::whole),
     };
     entry.code = Some(response.status().as_u16());
-    inner.note(&mut inner.state.lock(), entry.at, entry);
+    inner.note(&mut inner.state.lock(), entry);
     response
 }
 
@@ -223,21 +223,22 @@ impl Inner {
         request: &Request<Bytes>,
         fault: Option<Fault>,
     ) -> Result<Performed, io::Error> {
-        let (at, word) = (server.now(), fault.as_ref().map(Fault::word));
-        let entry = |code, body: &[u8]| Entry {
-            at,
+        let word = fault.as_ref().map(Fault::word);
+        let entry = |server: &ApiServer, code, body: &[u8]| Entry {
+            at: server.now(),
+            revision: server.revision(),
             fault: word,
             ..of_client(client, call, request.body(), code, body)
         };
-        let note = |code, body: &[u8]| {
-            let entry = entry(code, body);
+        let note = |server: &ApiServer, code, body: &[u8]| {
+            let entry = entry(server, code, body);
             let mut state = self.state.lock();
             state.is_settled &= !entry.is_write();
-            self.note(&mut state, at, entry);
+            self.note(&mut state, entry);
         };
         let response = match &fault {
             Some(Fault::Disconnect) => {
-                note(None, &[]);
+                note(server, None, &[]);
                 return Err(broken());
             }
             Some(Fault::Refuse {
@@ -256,12 +257,12 @@ impl Inner {
                 ApiResponse::Whole(response) => response.body(),
                 ApiResponse::Node(_) | ApiResponse::Stream { .. } => &[][..],
             };
-            note(None, body);
+            note(server, None, body);
             return Err(broken());
         }
         Ok(Performed::Response(match response {
             ApiResponse::Whole(response) => {
-                note(Some(response.status().as_u16()), response.body());
+                note(server, Some(response.status().as_u16()), response.body());
                 response.map(body::whole)
             }
             ApiResponse::Node(call) => {
@@ -269,14 +270,14 @@ impl Inner {
                 if let Some(handler) = handler {
                     return Ok(Performed::Log(
                         handler,
-                        Box::new((call.request, entry(None, &[]))),
+                        Box::new((call.request, entry(server, None, &[]))),
                     ));
                 }
-                note(Some(call.unreachable.status().as_u16()), &[]);
+                note(server, Some(call.unreachable.status().as_u16()), &[]);
                 call.unreachable.map(body::whole)
             }
             ApiResponse::Stream { head, watch } => {
-                note(Some(head.status().as_u16()), &[]);
+                note(server, Some(head.status().as_u16()), &[]);
                 let what = match &*call.namespace {
                     "" => call.resource.clone(),
                     namespace => format!("{} in {namespace}", call.resource),

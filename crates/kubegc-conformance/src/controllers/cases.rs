@@ -3,17 +3,21 @@
 use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
-    LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
-    PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, TokenCleaner, TtlAfterFinished,
-    pvprotection, statefulset,
+    CloudNodeLifecycle, Context, CronJobHistory, CsrCleaner, Key, LegacyTokenCleaner, Migration,
+    NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection,
+    TokenCleaner, TtlAfterFinished, pvprotection, statefulset,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
 };
 use serde_json::{Value, json};
 
-use super::live::{Live, Order, Outcome, list, staying, text};
+use super::{
+    lines::Order,
+    live::{Live, Outcome, list, text},
+    outside::PROVISIONED_BY,
+    server::staying,
+};
 use crate::{Failure, failure::equal, runner::release};
 
 type Result<T = (), E = Failure> = std::result::Result<T, E>;
@@ -55,14 +59,11 @@ fn on_server(case: &Value, objects: &[Value]) -> Vec<Value> {
 
 /// A new object that upstream enqueues is reconciled.
 fn is_enqueued(live: &Live<'_>, resource: Resource, key: &Key, recorded: &Value) -> Result {
-    if recorded == true && !live.is_affected_by(resource, key) {
-        return Err(Failure::new(
-            "the event of a new object",
-            format!("{key} is reconciled"),
-            "it is not",
-        ));
+    if recorded != true || live.is_affected_by(resource, key) {
+        return Ok(());
     }
-    Ok(())
+    let expected = format!("{key} is reconciled");
+    Err(Failure::new("the event of a new object", expected, "it is not"))
 }
 
 /// Compares the recorded delays of requeues, whose keys do not matter. Go's longest delay, 292 years, is
@@ -98,28 +99,22 @@ fn equal_error(place: &str, expected: &Value, outcome: &Outcome) -> Result {
 
 pub(super) fn ttl_after_finished(case: &Value) -> Result {
     let controller = TtlAfterFinished { is_enabled: true };
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     let mut cached = case["cached"].clone();
-    let mut stored = if case["server"] == "as cached" {
-        cached.clone()
-    } else {
-        case["server"].clone()
-    };
+    let is_cached = case["server"] == "as cached";
+    let mut stored = if is_cached { &cached } else { &case["server"] }.clone();
     if stored.is_object() {
-        if stored["metadata"]["resourceVersion"].is_null() {
-            stored["metadata"]["resourceVersion"] = "10".into();
+        let version = &mut stored["metadata"]["resourceVersion"];
+        if version.is_null() {
+            *version = "10".into();
         }
         // A state that differs has another version.
-        let is_cached = case["server"] == "as cached";
-        cached["metadata"]["resourceVersion"] = if is_cached {
-            stored["metadata"]["resourceVersion"].clone()
-        } else {
-            "9".into()
-        };
+        let version = if is_cached { version.clone() } else { "9".into() };
+        cached["metadata"]["resourceVersion"] = version;
         live.stored(Resource::Jobs, &[stored]);
     }
     live.cached(Resource::Jobs, from_ref(&cached))?;
-    live.begin(&case["now"], Some(&case["inject"]))?;
+    live.begin(case)?;
     let key = key(&cached);
     is_enqueued(&live, Resource::Jobs, &key, &case["enqueued_on_event"])?;
     let outcome = live.reconcile(&key);
@@ -143,7 +138,7 @@ pub(super) fn pod_gc(case: &Value) -> Result {
     if let Some(tracks) = settings["pod_observed_generation_tracking"].as_bool() {
         controller.observes_generation = tracks;
     }
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     let (mut pods, mut nodes) = (&Value::Null, &Value::Null);
     for (at, tick) in list(&case["ticks"]).iter().enumerate() {
         (pods, nodes) = (
@@ -158,17 +153,12 @@ pub(super) fn pod_gc(case: &Value) -> Result {
             Resource::Nodes,
             &list(&tick["server_nodes"]).iter().map(node).collect::<Vec<_>>(),
         );
-        match tick.get("server_pods") {
-            None => live.stored(Resource::Pods, list(pods)),
-            Some(stored) => {
-                let pods: Vec<Value> = list(stored)
-                    .iter()
-                    .map(|pod| server_pod(pod, list(pods)))
-                    .collect();
-                live.stored(Resource::Pods, &pods);
-            }
-        }
-        live.begin(&tick["now"], Some(&tick["inject"]))?;
+        let stored = tick.get("server_pods").map(|stored| {
+            let pods = list(stored).iter().map(|pod| server_pod(pod, list(pods)));
+            pods.collect::<Vec<_>>()
+        });
+        live.stored(Resource::Pods, stored.as_deref().unwrap_or(list(pods)));
+        live.begin(tick)?;
         live.reconcile_all();
         live.compare(&tick["actions"], Order::WithinObject)
             .map_err(|failure| failure.within(format_args!("tick {at}")))?;
@@ -195,14 +185,14 @@ fn server_pod(identity: &Value, cached: &[Value]) -> Value {
 pub(super) fn cronjob_history(case: &Value) -> Result {
     let mut controller = CronJobHistory::new(version(case)?);
     controller.groups_by_uid &= !text(case, "version").contains("second");
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     let cron_job = &case["cronjob"];
     live.cached(Resource::CronJobs, from_ref(cron_job))?;
     live.cached(Resource::Jobs, list(&case["jobs"]))?;
     live.stored(Resource::CronJobs, from_ref(cron_job));
     live.stored(Resource::Jobs, &on_server(case, list(&case["jobs"])));
-    live.begin(&Value::Null, Some(&case["inject"]))?;
-    let outcome = live.reconcile(&key(cron_job));
+    live.begin(case)?;
+    let mut outcome = live.reconcile(&key(cron_job));
     let mut actions = case["actions"].clone();
     if case["status_update_needed"] == true
         && let Some(actions) = actions.as_array_mut()
@@ -224,38 +214,30 @@ pub(super) fn cronjob_history(case: &Value) -> Result {
         return Ok(());
     }
     // Errors of deletions are only logged.
-    let mut returned = outcome;
-    returned.errors.retain(|(_, is_retried)| *is_retried);
-    equal_error("error", &case["error"], &returned)
+    outcome.errors.retain(|(_, is_retried)| *is_retried);
+    equal_error("error", &case["error"], &outcome)
 }
 
 pub(super) fn csr_cleaner(case: &Value) -> Result {
     let mut controller = CsrCleaner::new(version(case)?);
     // The rules before kubernetes #133116.
     controller.unissued_age = None;
-    by_name(
-        case,
-        "csrs",
-        Live::new(&controller),
-        Resource::CertificateSigningRequests,
-    )
+    let live = Live::new(case, &controller);
+    by_name("csrs", live, Resource::CertificateSigningRequests)
 }
 
 pub(super) fn pod_certificate_requests(case: &Value) -> Result {
     let mut controller = PodCertificateRequestCleaner::new(version(case)?);
     controller.threshold = seconds(case, "threshold_seconds");
-    by_name(
-        case,
-        "requests",
-        Live::new(&controller),
-        Resource::PodCertificateRequests,
-    )
+    let live = Live::new(case, &controller);
+    by_name("requests", live, Resource::PodCertificateRequests)
 }
 
 /// Reconciles each object of a field in order, and compares the errors, which are recorded by name.
-fn by_name(case: &Value, field: &str, live: Live<'_>, resource: Resource) -> Result {
+fn by_name(field: &str, live: Live<'_>, resource: Resource) -> Result {
+    let case = live.case;
     let objects = list(&case[field]);
-    for (object, outcome) in objects.iter().zip(each(case, live, resource, objects)?) {
+    for (object, outcome) in objects.iter().zip(each(live, resource, objects)?) {
         let name = text(&object["metadata"], "name");
         equal_error(&format!("error of {name}"), &case["errors"][name], &outcome)?;
     }
@@ -263,10 +245,11 @@ fn by_name(case: &Value, field: &str, live: Live<'_>, resource: Resource) -> Res
 }
 
 /// Fills the cache and the server with objects, reconciles them in order and compares the actions.
-fn each(case: &Value, mut live: Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec<Outcome>> {
+fn each(mut live: Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec<Outcome>> {
+    let case = live.case;
     live.cached(resource, objects)?;
     live.stored(resource, &on_server(case, objects));
-    live.begin(&case["now"], Some(&case["inject"]))?;
+    live.begin(case)?;
     let enqueued = &case["enqueued_on_event"];
     let mut outcomes = Vec::new();
     for (at, object) in objects.iter().enumerate() {
@@ -281,8 +264,8 @@ fn each(case: &Value, mut live: Live<'_>, resource: Resource, objects: &[Value])
 
 pub(super) fn pv_protection(case: &Value) -> Result {
     let controller = pvprotection::RULE.at(version(case)?);
-    let (live, volume) = (Live::new(&controller), from_ref(&case["volume"]));
-    for outcome in each(case, live, Resource::PersistentVolumes, volume)? {
+    let (live, volume) = (Live::new(case, &controller), from_ref(&case["volume"]));
+    for outcome in each(live, Resource::PersistentVolumes, volume)? {
         equal_error("error", &case["error"], &outcome)?;
     }
     Ok(())
@@ -291,11 +274,11 @@ pub(super) fn pv_protection(case: &Value) -> Result {
 pub(super) fn pvc_protection(case: &Value) -> Result {
     let mut controller = PvcProtection::new(version(case)?);
     controller.ephemeral_volumes = case["settings"]["ephemeral_volumes"] == true;
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     live.cached(Resource::Pods, list(&case["cached_pods"]))?;
     live.stored(Resource::Pods, list(&case["live_pods"]));
     let claims = list(&case["claims"]);
-    let outcomes = each(case, live, Resource::PersistentVolumeClaims, claims)?;
+    let outcomes = each(live, Resource::PersistentVolumeClaims, claims)?;
     for (result, outcome) in list(&case["results"]).iter().zip(&outcomes) {
         let place = format!("error of {}", result["claim"]);
         equal_error(&place, &result["error"], outcome)?;
@@ -305,8 +288,8 @@ pub(super) fn pvc_protection(case: &Value) -> Result {
 
 pub(super) fn bootstrap_tokens(case: &Value) -> Result {
     let controller = TokenCleaner::new(version(case)?);
-    let (live, secret) = (Live::new(&controller), from_ref(&case["secret"]));
-    for outcome in each(case, live, Resource::Secrets, secret)? {
+    let (live, secret) = (Live::new(case, &controller), from_ref(&case["secret"]));
+    for outcome in each(live, Resource::Secrets, secret)? {
         equal_requeues(case, &outcome)?;
         // Upstream logs an error of the delete and returns none.
         let is_retried = outcome.errors.iter().any(|(_, is_retried)| *is_retried);
@@ -319,7 +302,7 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
     let controller = LegacyTokenCleaner::new(version(case)?)
         .with_clean_up_period(seconds(case, "clean_up_period_seconds"));
     let controller = controller.map_err(Failure::unreadable)?;
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     live.cached(Resource::ServiceAccounts, list(&case["service_accounts"]))?;
     live.cached(Resource::Pods, list(&case["pods"]))?;
     if case["tracking"].is_object() {
@@ -334,10 +317,11 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
         }
     }
     live.stored(Resource::Secrets, &stored);
+    live.begin(case)?;
     for (at, pass) in list(&case["passes"]).iter().enumerate() {
         secrets = pass.get("secrets").map_or(secrets, list);
         live.cached(Resource::Secrets, secrets)?;
-        live.begin(&pass["now"], (at == 0).then_some(&case["inject"]))?;
+        live.begin_at(&pass["now"])?;
         let outcome = live.reconcile_all();
         let within = |failure: Failure| failure.within(format_args!("pass {at}"));
         live.compare(&pass["actions"], Order::WithinObject)
@@ -386,13 +370,13 @@ fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
 pub(super) fn statefulset_pvc(case: &Value) -> Result {
     let version = version(case)?;
     let controller = statefulset::RULE.at(version);
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     let claims = list(&case["claims"]);
     live.cached(Resource::StatefulSets, from_ref(&case["set"]))?;
     live.cached(Resource::Pods, from_ref(&case["pod"]))?;
     live.cached(Resource::PersistentVolumeClaims, claims)?;
     live.stored(Resource::PersistentVolumeClaims, &on_server(case, claims));
-    live.begin(&Value::Null, Some(&case["inject"]))?;
+    live.begin(case)?;
     let cache = live.cache.clone();
     let [set_key, pod_key] = [key(&case["set"]), key(&case["pod"])];
     let (Some(set), Some(pod)) = (
@@ -424,48 +408,8 @@ pub(super) fn statefulset_pvc(case: &Value) -> Result {
 
 pub(super) fn cloud_nodes(case: &Value) -> Result {
     let controller = CloudNodeLifecycle::new(version(case)?);
-    let mut live = Live::new(&controller);
-    live.cloud = Box::new(|query| cloud_response(case, query));
-    each(case, live, Resource::Nodes, list(&case["nodes"])).map(|_| ())
-}
-
-/// Upstream's conclusion from the responses of the case's cloud provider.
-///
-/// # Upstream
-/// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`,
-/// `GetInstanceProviderID` in `cloud.go`.
-fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse {
-    let answer = |name: &str, question: &str| {
-        let answers = &case["cloud"][name];
-        match (
-            text(answers, &format!("{question}_error")),
-            answers[question].as_bool(),
-        ) {
-            ("", Some(true)) => Cloud::Yes,
-            ("", _) => Cloud::No,
-            ("NotImplemented", _) => Cloud::NotImplemented,
-            (error, _) => Cloud::Failed(error.into()),
-        }
-    };
-    let name = &*query.node.name;
-    let id_error = text(&case["cloud"][name], "instance_id_error");
-    let [exists, is_shut_down] = if case["instances_v2"] == true {
-        ["exists", "shutdown"].map(|question| answer(name, question))
-    } else if !query.provider_id.is_empty() || id_error.is_empty() {
-        ["exists", "shutdown"].map(|question| answer(name, question))
-    } else if id_error == "InstanceNotFound" {
-        [Cloud::No, Cloud::No]
-    } else {
-        [Cloud::Failed(id_error.into()), Cloud::Failed(id_error.into())]
-    };
-    // Before 1.21 the second query does not look up the id.
-    let is_not_queried =
-        case["version"] == "1.20.2" && case["instances_v2"] != true && query.provider_id.is_empty();
-    CloudResponse {
-        node_uid: query.node.uid.clone(),
-        exists,
-        is_shut_down: if is_not_queried { Cloud::No } else { is_shut_down },
-    }
+    let live = Live::new(case, &controller);
+    each(live, Resource::Nodes, list(&case["nodes"])).map(|_| ())
 }
 
 pub(super) fn pv_reclaim(case: &Value) -> Result {
@@ -486,12 +430,10 @@ pub(super) fn pv_reclaim(case: &Value) -> Result {
         .storage
         .migrations
         .insert(provisioner.into(), migration);
-    let mut live = Live::new(&controller);
-    live.outside = Box::new(|request| plugin(case, request));
-    match case.get("volume_on_server") {
-        None => live.stored(Resource::PersistentVolumes, from_ref(volume)),
-        Some(stored) if stored.is_object() => live.stored(Resource::PersistentVolumes, from_ref(stored)),
-        Some(_) => {}
+    let mut live = Live::new(case, &controller);
+    let stored = case.get("volume_on_server").unwrap_or(volume);
+    if stored.is_object() {
+        live.stored(Resource::PersistentVolumes, from_ref(stored));
     }
     if case["claim"].is_object() {
         live.stored(Resource::PersistentVolumeClaims, from_ref(&case["claim"]));
@@ -504,7 +446,7 @@ pub(super) fn pv_reclaim(case: &Value) -> Result {
         let within = |failure: Failure| failure.within(format_args!("sync {at}"));
         let volume = sync.get("volume").unwrap_or(volume);
         live.cached(Resource::PersistentVolumes, from_ref(volume))?;
-        live.begin(&Value::Null, Some(&sync["inject"]))?;
+        live.begin(sync)?;
         let outcome = live.reconcile(&key(volume));
         live.compare(&sync["actions"], Order::Exact).map_err(within)?;
         // The error of a sync is not that of the operations that it starts.
@@ -515,64 +457,11 @@ pub(super) fn pv_reclaim(case: &Value) -> Result {
     Ok(())
 }
 
-const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-
-/// The one plugin of the recordings, `kubernetes.io/mock`, which supports volumes with a `hostPath`.
-///
-/// # Upstream
-/// `findDeletablePlugin` and `doDeleteVolume` in `pv_controller.go`.
-fn plugin(case: &Value, request: &Request) -> Response {
-    let volume = &case["volume"];
-    let is_older = case["version"] != "latest";
-    let missing = |message: String| Response::Plugin(Plugin::Missing { message });
-    let outcome = text(case, "plugin_outcome");
-    match request {
-        Request::FindPlugin {
-            operation: Operation::DeleteVolume,
-            ..
-        } => {
-            let [getting, creating] = if is_older {
-                ["Error", "Failed"]
-            } else {
-                ["error", "failed"]
-            };
-            match text(&volume["metadata"]["annotations"], PROVISIONED_BY) {
-                "" if volume["spec"]["hostPath"].is_null() => missing(format!(
-                    "{getting} getting deleter volume plugin for volume \"pv\": no volume plugin matched"
-                )),
-                "" | "kubernetes.io/mock" if outcome == "no deleter" => missing(format!(
-                    "{creating} to create deleter for volume \"pv\": no deleter today"
-                )),
-                "" | "kubernetes.io/mock" => Response::Plugin(Plugin::InTree),
-                name if name.starts_with("kubernetes.io/") => {
-                    missing(format!("no volume plugin matched name: {name}"))
-                }
-                _ => Response::Plugin(Plugin::External),
-            }
-        }
-        Request::FindPlugin { .. } if volume["spec"]["hostPath"].is_null() => missing(String::new()),
-        Request::FindPlugin { .. } => Response::Plugin(Plugin::InTree),
-        Request::Operate { operation, .. } => Response::Operation(match (operation, outcome) {
-            (_, "ok") => Operated::Done,
-            (Operation::DeleteVolume, "in use") => Operated::InUse {
-                message: "still in use".to_owned(),
-            },
-            (Operation::DeleteVolume, _) => Operated::Failed {
-                message: "disk on fire".to_owned(),
-            },
-            (Operation::RecycleVolume, _) => Operated::Failed {
-                message: "cannot scrub".to_owned(),
-            },
-        }),
-        _ => Response::Failed(StoreError::NotSupported { operation: "this" }),
-    }
-}
-
 pub(super) fn namespace_deletion(case: &Value) -> Result {
     let mut controller = NamespaceController::new(version(case)?);
     let pods_first = case["settings"]["ordered"] == true;
     controller.deletes_pods_first = pods_first;
-    let mut live = Live::new(&controller);
+    let mut live = Live::new(case, &controller);
     let namespace = &case["namespace"];
     if case["absent_on_server"] != true {
         live.stored(Resource::Namespaces, from_ref(namespace));
@@ -593,7 +482,7 @@ pub(super) fn namespace_deletion(case: &Value) -> Result {
         let is_removed = |name: &String| list(&step["gone_before"]).iter().any(|gone| gone == name);
         live.server.objects.retain(|(_, _, name), _| !is_removed(name));
         live.discovered = Some(discovered(case, text(step, "discovery_error"))?);
-        live.begin(&step["now"], Some(&step["inject"]))?;
+        live.begin(step)?;
         let outcome = live.reconcile(&key(namespace));
         live.compare(&step["actions"], Order::Namespace { pods_first })
             .map_err(within)?;

@@ -1,14 +1,13 @@
-//! A controller with the recorder's API server, and its actions as lines of text.
+//! A controller with the recorder's API server.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Documents, End,
-    EventRequest, Form, Key, Missing, Request, Response, Step, Steps, Wire, Write,
+    Cache, Change, Context, Controller, Deadlines, Decision, Documents, End, EventRequest, Form, Key,
+    Missing, Request, Response, Step, Steps, Wire, Write,
 };
 use kubegc_core::{
-    ApiResource, DeleteOptions, FieldError, PatchType, Preconditions, SharedMeta, StoreError, Timestamp,
-    deletion::Propagation,
+    ApiResource, DeleteOptions, FieldError, PatchType, SharedMeta, StoreError, Timestamp,
     record::{ObjectId, Record, Resource},
     store::Discovered,
 };
@@ -17,62 +16,19 @@ use kubegc_snapshot::JsonDocuments;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::server::{Call, Place, Refusal, STAYS, Server, full_resource, plain};
+use super::{
+    lines::{
+        Line, NO_UID, Order, Recorded, event_line, guard_of, plugin_line, recorded_line, wire_options,
+        write_line,
+    },
+    outside::{cloud_response, plugin},
+    server::{Call, Place, Refusal, Server, full_resource, is_expected},
+};
 use crate::{Failure, failure::equal};
-
-/// One entry of `actions`.
-#[derive(Debug, Deserialize)]
-pub(super) struct Recorded {
-    #[serde(flatten)]
-    pub(super) call: Call,
-    code: Option<u16>,
-    answer: Option<Value>,
-    #[serde(rename = "as")]
-    is_partial: Option<String>,
-    event: Option<Value>,
-    plugin: Option<String>,
-}
-
-/// One action: its object, and its text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Line {
-    object: String,
-    text: String,
-}
-
-/// Whether the order of actions is part of the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
-    /// All of it.
-    Exact,
-    /// The order of the actions on each object.
-    WithinObject,
-    /// The order of the actions on each resource, without others in between. `pods_first`: Pods are separate.
-    Namespace { pods_first: bool },
-}
-
-impl Order {
-    fn sort(self, lines: &mut [Line]) {
-        let resource = |line: &Line| line.object.split(' ').next().unwrap_or_default().to_owned();
-        match self {
-            Self::Exact => {}
-            Self::WithinObject => lines.sort_by(|a, b| a.object.cmp(&b.object)),
-            Self::Namespace { pods_first } => {
-                let class = |line: &Line| match &*resource(line) {
-                    "namespaces" => 0,
-                    "pods" if pods_first => 1,
-                    _ => 2,
-                };
-                for run in lines.chunk_by_mut(|a, b| class(a) == class(b)) {
-                    run.sort_by_key(resource);
-                }
-            }
-        }
-    }
-}
 
 /// A controller with its cache, and the server.
 pub(super) struct Live<'c> {
+    pub(super) case: &'c Value,
     controller: &'c dyn Controller,
     pub(super) cache: Cache,
     pub(super) server: Server,
@@ -82,9 +38,6 @@ pub(super) struct Live<'c> {
     seen: BTreeMap<Place, Vec<Value>>,
     deadlines: BTreeMap<Key, Deadlines>,
     pub(super) discovered: Option<Result<Arc<Discovered>, StoreError>>,
-    /// Performs the requests that are not sent to the API server.
-    pub(super) outside: Box<dyn Fn(&Request) -> Response + 'c>,
-    pub(super) cloud: Box<dyn Fn(&CloudQuery) -> CloudResponse + 'c>,
     documents: JsonDocuments,
     lines: Vec<Line>,
     /// Facts that the controller reports as unknown.
@@ -127,7 +80,7 @@ const NOON: &str = "2026-06-01T12:00:00Z";
 
 impl<'c> Live<'c> {
     /// A controller whose cache is synced and empty.
-    pub(super) fn new(controller: &'c dyn Controller) -> Self {
+    pub(super) fn new(case: &'c Value, controller: &'c dyn Controller) -> Self {
         let resources = controller.info().resources;
         let mut cache = Cache::new(
             resources.iter().copied(),
@@ -138,6 +91,7 @@ impl<'c> Live<'c> {
             cache.replace(*resource, Vec::new());
         }
         Self {
+            case,
             controller,
             cache,
             server: Server::default(),
@@ -145,12 +99,6 @@ impl<'c> Live<'c> {
             seen: BTreeMap::new(),
             deadlines: BTreeMap::new(),
             discovered: None,
-            outside: Box::new(|_| Response::Failed(StoreError::NotSupported { operation: "this" })),
-            cloud: Box::new(|query| CloudResponse {
-                node_uid: query.node.uid.clone(),
-                exists: kubegc_controllers::Cloud::NotImplemented,
-                is_shut_down: kubegc_controllers::Cloud::NotImplemented,
-            }),
             documents: JsonDocuments::default(),
             lines: Vec::new(),
             unknown: Vec::new(),
@@ -188,13 +136,16 @@ impl<'c> Live<'c> {
         Ok(record)
     }
 
-    /// Begins a step of the case. Without `inject`, the faults of the previous step remain.
-    pub(super) fn begin(&mut self, now: &Value, inject: Option<&Value>) -> Result<(), Failure> {
+    /// Begins a step of the case, with its faults.
+    pub(super) fn begin(&mut self, step: &Value) -> Result<(), Failure> {
+        self.server.inject(&step["inject"]).map_err(Failure::unreadable)?;
+        self.begin_at(&step["now"])
+    }
+
+    /// Begins a step of the case, with the faults of the one before.
+    pub(super) fn begin_at(&mut self, now: &Value) -> Result<(), Failure> {
         let now = now.as_str().unwrap_or(NOON);
         self.server.now = Timestamp::parse(now).map_err(Failure::unreadable)?;
-        if let Some(inject) = inject {
-            self.server.inject(inject).map_err(Failure::unreadable)?;
-        }
         self.before = self.server.clone();
         self.lines.clear();
         self.unknown.clear();
@@ -255,7 +206,7 @@ impl<'c> Live<'c> {
             let decision = decide(&cx);
             let now = cx.now;
             if let Some(query) = decision.cloud_query.as_ref().filter(|_| cloud.is_none()) {
-                cloud = Some((self.cloud)(query));
+                cloud = Some(cloud_response(self.case, query));
                 continue;
             }
             if let Some(deadlines) = decision.deadlines {
@@ -414,9 +365,9 @@ impl<'c> Live<'c> {
                     kubegc_controllers::Operation::RecycleVolume => "recycle",
                 };
                 self.lines.push(plugin_line(verb));
-                (self.outside)(&request)
+                plugin(self.case, &request)
             }
-            Request::FindPlugin { .. } | Request::QueryGuard { .. } => (self.outside)(&request),
+            Request::FindPlugin { .. } | Request::QueryGuard { .. } => plugin(self.case, &request),
         })
     }
 
@@ -483,30 +434,17 @@ impl<'c> Live<'c> {
         if !is_update {
             states.extend(stored);
         }
-        let expected = &write.precondition;
-        let is_meant = |state: &&Value| {
-            let is = |key: &str, text: Option<String>| text.is_none_or(|text| state["metadata"][key] == text);
-            is("uid", expected.uid.as_ref().map(ToString::to_string))
-                && is(
-                    "resourceVersion",
-                    expected.resource_version.as_ref().map(ToString::to_string),
-                )
-        };
-        let state = states
-            .iter()
-            .rev()
-            .find(is_meant)
-            .or(states.last())
-            .cloned()
-            .unwrap_or(Value::Null);
+        let expected = json!(write.precondition);
+        let is_meant = |state: &&Value| is_expected(&expected, state);
+        let state = states.iter().rev().find(is_meant).or(states.last());
+        let state = state.unwrap_or(&Value::Null);
         let bytes = state.to_string();
         if is_update {
             let body = self.documents.replace(write, bytes.as_bytes());
             let body = body.map_err(|problem| self.unreadable(problem))?;
             call.body = serde_json::from_slice(&body).unwrap_or_default();
             if write.subresource != "finalize" {
-                let version = expected.resource_version.as_ref().map(ToString::to_string);
-                call.body["metadata"]["resourceVersion"] = version.into();
+                call.body["metadata"]["resourceVersion"] = expected["resourceVersion"].clone();
             }
         } else {
             let patch = self.documents.write(write, bytes.as_bytes());
@@ -515,7 +453,7 @@ impl<'c> Live<'c> {
             call.patch_type = patch_type.content_type().to_owned();
             call.patch = String::from_utf8_lossy(&patch).into_owned();
         }
-        self.send(&call, &guard_of(expected))
+        self.send(&call, &guard_of(&expected))
     }
 
     /// Compares the actions with the recorded ones, and performs the recorded ones on the server before the
@@ -540,9 +478,6 @@ impl<'c> Live<'c> {
         Ok(())
     }
 }
-
-/// The uid of objects without one: records require one.
-const NO_UID: &str = "no uid";
 
 /// The object as the API serves it. Recordings leave out kind, version and, in places, the uid.
 fn document(resource: Resource, object: &Value) -> Value {
@@ -577,166 +512,4 @@ fn content(resource: &ApiResource) -> (&str, &str) {
 /// The metadata of an object of any kind.
 fn content_meta(object: &Value) -> Result<SharedMeta, FieldError> {
     Manifest::read(json!({"metadata": object["metadata"]})).map(|manifest| manifest.object.meta)
-}
-
-/// DeleteOptions as they are sent; null if they are empty.
-fn wire_options(options: &DeleteOptions) -> Value {
-    let DeleteOptions {
-        propagation,
-        preconditions,
-        grace_period_seconds,
-        dry_run,
-    } = options;
-    let propagation = propagation.map(|propagation| match propagation {
-        Propagation::Policy(policy) => ("propagationPolicy", json!(policy.as_str())),
-        Propagation::OrphanDependents(orphan) => ("orphanDependents", json!(orphan)),
-    });
-    let mut wire = json!({ "gracePeriodSeconds": grace_period_seconds, "preconditions": preconditions });
-    wire["dryRun"] = dry_run.then_some("All").into();
-    if let Some((key, value)) = propagation {
-        wire[key] = value;
-    }
-    if wire["preconditions"]["uid"] == NO_UID {
-        wire["preconditions"]["uid"] = Value::Null;
-    }
-    let wire = plain(&wire);
-    if wire == json!({}) { Value::Null } else { wire }
-}
-
-fn guard_of(expected: &Preconditions) -> String {
-    let uid = expected.uid.as_ref().map(ToString::to_string);
-    let version = expected.resource_version.as_ref().map(ToString::to_string);
-    let (uid, version) = (uid.unwrap_or_default(), version.unwrap_or_default());
-    format!(" if uid is {uid:?} and version is {version:?}")
-}
-
-/// Performs a write on a server. Returns its line and the response.
-fn write_line(server: &mut Server, call: &Call, guard: &str) -> (Line, Result<Value, Refusal>) {
-    let Call {
-        verb,
-        subresource,
-        namespace,
-        name,
-        ..
-    } = call;
-    let detail = match &**verb {
-        "update" => {
-            let mut body = plain(&call.body);
-            let of_interest = match &**subresource {
-                "status" => &["metadata", "status"][..],
-                "finalize" => &["metadata", "spec"],
-                _ => &["metadata", "spec", "data", "status"],
-            };
-            if let Some(fields) = body.as_object_mut() {
-                fields.retain(|key, _| of_interest.contains(&&**key));
-            }
-            body.to_string()
-        }
-        "patch" => {
-            let stored = server
-                .objects
-                .get(&call.place())
-                .cloned()
-                .unwrap_or_else(|| json!({}));
-            let mut patched = plain(&call.patched(&stored));
-            if let Some(metadata) = patched["metadata"].as_object_mut() {
-                metadata.remove("resourceVersion");
-                metadata.remove("uid");
-            }
-            format!("to {patched}{guard}")
-        }
-        _ => call.options.to_string(),
-    };
-    let result = server.handle(call);
-    let code = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
-    let resource = call.full_resource();
-    let separator = if subresource.is_empty() { "" } else { "/" };
-    let line = Line {
-        object: format!("{resource} {namespace}/{name}"),
-        text: format!("{verb} {resource}{separator}{subresource} {namespace}/{name} {detail} -> {code}"),
-    };
-    (line, result)
-}
-
-/// The line of an Event with this type, reason and message.
-fn event_line(
-    (resource, namespace, name): Place,
-    uid: &str,
-    [event_type, reason, message]: [&str; 3],
-) -> Line {
-    Line {
-        object: format!("{resource} {namespace}/{name}"),
-        text: format!("event {event_type} {reason} for {namespace}/{name} {uid}: {message}"),
-    }
-}
-
-fn plugin_line(verb: &str) -> Line {
-    Line {
-        object: String::new(),
-        text: format!("plugin {verb}"),
-    }
-}
-
-/// The line of a recorded write, event or call of a plugin; `None` for other actions. A response that
-/// differs from the recorded one is an error.
-fn recorded_line(server: &mut Server, recorded: &Recorded) -> Result<Option<Line>, Failure> {
-    let call = &recorded.call;
-    if let Some(event) = &recorded.event {
-        let object = &event["object"];
-        let resource = Resource::ALL
-            .iter()
-            .find(|resource| resource.kind() == text(object, "kind"));
-        let resource = resource.map(|resource| full_resource(resource.group(), resource.plural()));
-        let [namespace, name] = ["namespace", "name"].map(|key| text(object, key).to_owned());
-        let place = (resource.unwrap_or_default(), namespace, name);
-        let texts = ["type", "reason", "message"].map(|key| text(event, key));
-        return Ok(Some(event_line(place, text(object, "uid"), texts)));
-    }
-    if let Some(verb) = &recorded.plugin {
-        return Ok(Some(plugin_line(verb)));
-    }
-    if call.verb.is_empty() {
-        return Ok(None);
-    }
-    let (line, result) = match &*call.verb {
-        "get" | "list" => (None, server.handle(call)),
-        _ => {
-            let patch: Value = serde_json::from_str(&call.patch).unwrap_or_default();
-            let metadata = &patch["metadata"];
-            let expected = |key: &str| Some(text(metadata, key)).filter(|text| !text.is_empty());
-            let guard = guard_of(&Preconditions {
-                uid: expected("uid").map(Into::into),
-                resource_version: expected("resourceVersion").map(Into::into),
-            });
-            let (line, result) = write_line(server, call, &guard);
-            (Some(line), result)
-        }
-    };
-    let got = result.as_ref().map_or_else(|refusal| refusal.code, |_| 200);
-    let place = || format!("the recorder's server, {} {:?}", call.verb, call.place());
-    equal(&place(), &recorded.code.unwrap_or(got), &got)?;
-    if let (Some(answer), Ok(object), None) = (&recorded.answer, &result, &recorded.is_partial) {
-        equal(&place(), &comparable(answer), &comparable(object))?;
-    }
-    Ok(line)
-}
-
-/// An object, or a list by name. Versions in a list depend on the random order of upstream's resources.
-fn comparable(answer: &Value) -> Value {
-    let Value::Array(objects) = answer else {
-        return plain(answer);
-    };
-    let mut objects: Vec<Value> = objects.iter().map(plain).collect();
-    for object in &mut objects {
-        object["metadata"]["resourceVersion"] = Value::Null;
-    }
-    objects.sort_by_key(|object| text(&object["metadata"], "name").to_owned());
-    Value::Array(objects)
-}
-
-/// Marks an object that a delete does not remove.
-pub(super) fn staying(object: &Value) -> Value {
-    let mut object = object.clone();
-    object[STAYS] = true.into();
-    object
 }

@@ -6,7 +6,9 @@
 //! a copy of the same server, whose responses must be the recorded ones.
 
 mod cases;
+mod lines;
 mod live;
+mod outside;
 mod server;
 
 use serde_json::Value;

@@ -172,12 +172,7 @@ impl Server {
             }
             _ => (call.options["preconditions"].clone(), None),
         };
-        let is_same = |key: &str| {
-            guard[key]
-                .as_str()
-                .is_none_or(|text| text.is_empty() || stored["metadata"][key] == *text)
-        };
-        if !is_same("uid") || !is_same("resourceVersion") {
+        if !is_expected(&guard, &stored) {
             return Err(call.refuse(409));
         }
         match changed {
@@ -220,6 +215,14 @@ impl Server {
         }
         self.objects.insert(place.clone(), object);
     }
+}
+
+/// Whether an object has the expected uid and version, if they are given.
+pub(super) fn is_expected(guard: &Value, object: &Value) -> bool {
+    ["uid", "resourceVersion"].into_iter().all(|key| {
+        let expected = guard[key].as_str().unwrap_or_default();
+        expected.is_empty() || object["metadata"][key] == *expected
+    })
 }
 
 fn has_finalizers(object: &Value) -> bool {
@@ -320,4 +323,11 @@ fn strip(value: &mut Value, depth: usize) {
         }
         _ => {}
     }
+}
+
+/// Marks an object that a delete does not remove.
+pub(super) fn staying(object: &Value) -> Value {
+    let mut object = object.clone();
+    object[STAYS] = true.into();
+    object
 }

@@ -52,7 +52,7 @@ fn policy(case: &ImageCase) -> Result<FreeSpace, Failure> {
 }
 
 /// N3.2: the keys of records.
-pub(super) fn key(case: &ImageCase, id: &str, handler: &str) -> String {
+fn key(case: &ImageCase, id: &str, handler: &str) -> String {
     if case.runtime_class_in_image_cri_api && !handler.is_empty() {
         format!("{id},{handler}")
     } else {

@@ -12,7 +12,9 @@ use kubegc_core::{
     },
 };
 
-use super::format::{Container, ContainerCase, ContainerState, ListFails, Pod, Sandbox, SandboxState, Stat};
+use super::format::{
+    Container, ContainerCase, ContainerOutcome, ContainerState, ListFails, Pod, Sandbox, SandboxState, Stat,
+};
 
 /// A simulated node in the initial state of a case; records the calls that it gets.
 pub(super) struct Node<'a> {
@@ -29,12 +31,8 @@ pub(super) struct State {
     listings: usize,
     /// Containers to stop or remove, in the order of the calls.
     pub(super) touched: Vec<String>,
-    pub(super) stop_attempted: Vec<String>,
-    pub(super) removed_containers: Vec<String>,
-    pub(super) sandbox_stop_attempted: Vec<String>,
-    pub(super) removed_sandboxes: Vec<String>,
-    pub(super) log_dir_attempts: Vec<String>,
-    pub(super) symlink_attempts: Vec<String>,
+    /// The calls, without batches and errors.
+    pub(super) calls: ContainerOutcome,
 }
 
 impl<'a> Node<'a> {
@@ -177,7 +175,7 @@ impl Runtime for Node<'_> {
     async fn stop_container(&self, id: &str, _grace_seconds: u32) -> Result<(), RuntimeError> {
         let mut node = self.state();
         touch(&mut node.touched, id);
-        node.stop_attempted.push(id.to_owned());
+        node.calls.stop_attempted.push(id.to_owned());
         let found = node.containers.iter_mut().find(|container| container.id == id);
         let container = found.ok_or(RuntimeError::NotFound)?;
         unless(container.stop_fails, "stop")?;
@@ -193,13 +191,13 @@ impl Runtime for Node<'_> {
         };
         unless(node.containers[at].remove_fails, "remove")?;
         node.containers.remove(at);
-        node.removed_containers.push(id.to_owned());
+        node.calls.removed_containers.push(id.to_owned());
         Ok(())
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
         let mut node = self.state();
-        node.sandbox_stop_attempted.push(id.to_owned());
+        node.calls.sandbox_stop_attempted.push(id.to_owned());
         let found = node.sandboxes.iter_mut().find(|sandbox| sandbox.id == id);
         let sandbox = found.ok_or(RuntimeError::NotFound)?;
         unless(sandbox.stop_fails, "stop")?;
@@ -216,7 +214,7 @@ impl Runtime for Node<'_> {
         node.sandboxes.remove(at);
         // A runtime removes the containers of a sandbox with it.
         node.containers.retain(|container| container.sandbox_id != id);
-        node.removed_sandboxes.push(id.to_owned());
+        node.calls.removed_sandboxes.push(id.to_owned());
         Ok(())
     }
 
@@ -264,15 +262,14 @@ impl LogDirectory for Node<'_> {
     }
 
     async fn remove_pod_entry(&self, entry: &str) -> Result<(), RuntimeError> {
-        self.state()
-            .log_dir_attempts
-            .push(format!("/var/log/pods/{entry}"));
+        let attempt = format!("/var/log/pods/{entry}");
+        self.state().calls.log_dir_attempts.push(attempt);
         let found = self.case.log_dirs.iter().find(|listed| listed.name == entry);
         unless(found.ok_or(RuntimeError::NotFound)?.remove_fails, "remove")
     }
 
     async fn remove_container_link(&self, path: &str) -> Result<(), RuntimeError> {
-        self.state().symlink_attempts.push(path.to_owned());
+        self.state().calls.symlink_attempts.push(path.to_owned());
         let found = self.case.symlinks.iter().find(|link| link.path == path);
         unless(found.ok_or(RuntimeError::NotFound)?.remove_fails, "remove")
     }

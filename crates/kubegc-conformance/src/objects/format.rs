@@ -3,9 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+/// A recorded scenario: objects, the steps of a client, and the outcomes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-pub(super) struct Scenario {
+pub struct Scenario {
     /// The release; without it 1.20.2.
     pub(super) kubernetes: Option<String>,
     /// `stopped` where no collector ran.
@@ -13,6 +14,18 @@ pub(super) struct Scenario {
     pub(super) objects: Vec<Object>,
     pub(super) steps: Vec<Step>,
     pub(super) outcomes: Vec<Outcome>,
+}
+
+impl Scenario {
+    /// Whether a collector ran from the beginning.
+    pub fn collects(&self) -> bool {
+        self.gc != "stopped"
+    }
+
+    /// The states of the checkpoints in each outcome.
+    pub fn states(&self) -> impl Iterator<Item = Vec<&Value>> {
+        self.outcomes.iter().map(Outcome::states)
+    }
 }
 
 #[derive(Default, Deserialize)]

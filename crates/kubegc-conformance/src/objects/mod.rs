@@ -16,12 +16,12 @@ mod world;
 
 use std::collections::BTreeSet;
 
-use self::{
-    format::{Outcome, Scenario},
-    plan::Plan,
-    scene::Scene,
-    world::World,
-};
+use kubegc_core::Timestamp;
+use kubegc_sim::ApiServer;
+use serde_json::Value;
+
+pub use self::format::Scenario;
+use self::{client::Client, format::Outcome, plan::Plan, scene::Scene, world::World};
 use crate::{
     Failure,
     runner::{Case, Report},
@@ -33,6 +33,45 @@ const SCHEDULES: u64 = 20;
 const WORKERS: u32 = 20;
 /// Workers in guided runs: upstream's order of dependents is random, so each of them may be the first.
 const WORKERS_GUIDED: u32 = 10_000;
+
+/// The client of a scenario, on any server with its kinds.
+pub struct Player<'a> {
+    scene: Scene<'a>,
+    client: Client,
+}
+
+impl<'a> Player<'a> {
+    /// # Errors
+    /// The server has not the kinds of the scenario, or a step is not known.
+    pub fn new(scenario: &'a Scenario, server: &ApiServer) -> Result<Self, Failure> {
+        Ok(Self {
+            scene: Scene::new(scenario, server.catalog())?,
+            client: Client::new(server.now()),
+        })
+    }
+
+    /// The operation of the next step; `None` after the last one.
+    pub fn op(&self) -> Option<&str> {
+        Some(self.client.op(&self.scene)).filter(|op| *op != client::END)
+    }
+
+    /// Performs the next request, and returns when the client continues.
+    pub fn request(&mut self, server: &mut ApiServer) -> Timestamp {
+        let now = server.now();
+        self.client.request(&self.scene, server, now);
+        self.client.ready_at
+    }
+
+    /// Leaves a step without a request.
+    pub fn advance(&mut self) {
+        self.client.advance();
+    }
+
+    /// The states of all objects, in the recorded form.
+    pub fn state(&self, server: &ApiServer) -> Value {
+        compare::state(&self.scene, server)
+    }
+}
 
 /// The outcomes of a scenario that was recorded with one worker.
 #[derive(serde::Deserialize)]
@@ -63,20 +102,21 @@ fn compare(
     workers: u32,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let scene = Scene::new(scenario)?;
-    accepted(&scene)?;
-    if scenario.gc == "stopped" {
+    let base = scene::base(scenario)?;
+    let scene = Scene::new(scenario, &base.catalog)?;
+    accepted(&World::new(&scene, &base, WORKERS_GUIDED)?)?;
+    if !scenario.collects() {
         return Ok(());
     }
-    stable(&scene, others, workers, &mut report.notes)
+    let start = World::new(&scene, &base, workers)?;
+    stable(&start, others, &mut report.notes)
 }
 
-fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
-    let outcomes = &scene.scenario.outcomes;
+fn accepted(start: &World<'_>) -> Result<(), Failure> {
+    let outcomes = &start.scene.scenario.outcomes;
     if outcomes.is_empty() {
         return Err(Failure::unreadable("the case has no outcome"));
     }
-    let start = World::new(scene, WORKERS_GUIDED)?;
     for (number, outcome) in outcomes.iter().enumerate() {
         let first = outcome.write_sequences.first().map(|sequence| &sequence.seq);
         let shown: Vec<Vec<String>> = outcome
@@ -94,23 +134,18 @@ fn accepted(scene: &Scene<'_>) -> Result<(), Failure> {
         for at in 0..outcome.write_sequences.len() {
             let plan = Plan::new(outcome, at);
             let place = format!("outcome {number}, write sequence {at}");
-            guided::find(&start, &plan, at as u64).map_err(|failure| failure.within(place))?;
+            guided::find(start, &plan, at as u64).map_err(|failure| failure.within(place))?;
         }
     }
     Ok(())
 }
 
-fn stable(
-    scene: &Scene<'_>,
-    others: &[Outcome],
-    workers: u32,
-    notes: &mut Vec<String>,
-) -> Result<(), Failure> {
-    let start = World::new(scene, workers)?;
-    let outcomes: Vec<&Outcome> = scene.scenario.outcomes.iter().chain(others).collect();
+fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Result<(), Failure> {
+    let recorded = &start.scene.scenario.outcomes;
+    let outcomes: Vec<&Outcome> = recorded.iter().chain(others).collect();
     let mut recorded = 0;
     for seed in 0..SCHEDULES {
-        let seen = unguided::play(&start, seed)
+        let seen = unguided::play(start, seed)
             .map_err(|failure| failure.within(format_args!("unguided run {seed}")))?;
         let states: Vec<_> = seen.iter().map(|seen| &seen.state).collect();
         let matching: Vec<&Outcome> = outcomes
@@ -154,7 +189,7 @@ fn stable(
 }
 
 /// Describes the unrecorded state that a run reached.
-fn unrecorded(seed: u64, states: &[&serde_json::Value], outcomes: &[&Outcome]) -> String {
+fn unrecorded(seed: u64, states: &[&Value], outcomes: &[&Outcome]) -> String {
     let recorded = outcomes
         .first()
         .map(|outcome| outcome.states())

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use kubegc_control_plane::{Requests, list_resource};
 use kubegc_controllers::{
-    Input, Key, Manager, NamespaceController as Controller, Output, Request, Response, Sequence, Step, Steps,
-    TaskId, Wire,
+    Input, Key, Manager, NamespaceController as Controller, Output, Request, Response, Step, Steps, TaskId,
+    Wire,
 };
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion, Timestamp, record::Resource};
 use kubegc_sim::{ApiServer, rng::mix};
@@ -20,30 +20,21 @@ pub(super) struct NamespaceController {
     order: u64,
 }
 
-/// A sync of a namespace, up to the request that is sent next.
+/// A sync of a namespace, as far as there are responses.
+#[derive(Clone)]
 struct Sync {
     task: TaskId,
     steps: Steps,
     responses: Vec<Response>,
-    sequence: Sequence,
-    request: Request,
 }
 
-impl Clone for Sync {
-    /// Replays the responses to a new sequence.
-    fn clone(&self) -> Self {
+impl Sync {
+    /// The step after the responses.
+    fn next(&self) -> Step {
         let mut sequence = self.steps.begin();
-        let responses = self.responses.iter().cloned().map(Some);
-        for response in [None].into_iter().chain(responses) {
-            sequence.next(response);
-        }
-        Self {
-            task: self.task,
-            steps: self.steps.clone(),
-            responses: self.responses.clone(),
-            sequence,
-            request: self.request.clone(),
-        }
+        let first = sequence.next(None);
+        let responses = self.responses.iter().cloned();
+        responses.fold(first, |_, response| sequence.next(Some(response)))
     }
 }
 
@@ -85,35 +76,37 @@ impl NamespaceController {
         }
     }
 
+    /// Performs the next request.
     pub(super) fn step(&mut self, server: &mut ApiServer, now: Timestamp) {
-        let sync = self.sync.take().or_else(|| self.begin(now));
-        let Some(mut sync) = sync else {
+        let Some(mut sync) = self.sync.take().or_else(|| self.begin(now)) else {
             return;
         };
-        let response = self.requests.perform(server, &sync.request);
-        if let (Request::Write(write), Response::Written(_)) = (&sync.request, &response)
-            && write.subresource == "status"
-        {
-            self.namespace_changed(&write.object.name, server, now);
-        }
-        sync.responses.push(response.clone());
-        let mut step = sync.sequence.next(Some(response));
-        while let Step::Perform {
-            request: Request::Discover,
-            ..
-        } = step
-        {
-            let response = Response::Discovered(Arc::new(shuffled(server.catalog(), self.order).into()));
-            sync.responses.push(response.clone());
-            step = sync.sequence.next(Some(response));
-        }
-        match step {
-            Step::Perform { request, .. } => self.sync = Some(Sync { request, ..sync }),
-            Step::End(end) => {
-                let task = sync.task;
-                self.manager.handle(now, Input::Ended { task, end });
+        let mut is_sent = false;
+        let end = loop {
+            let request = match sync.next() {
+                Step::Perform { request, .. } => request,
+                Step::End(end) => break end,
+            };
+            let response = match &request {
+                Request::Discover => {
+                    let shuffled = shuffled(server.catalog(), self.order);
+                    Response::Discovered(Arc::new(shuffled.into()))
+                }
+                _ if is_sent => {
+                    self.sync = Some(sync);
+                    return;
+                }
+                request => self.requests.perform(server, request),
+            };
+            is_sent |= request != Request::Discover;
+            if let (Request::Write(write), Response::Written(_)) = (&request, &response)
+                && write.subresource == "status"
+            {
+                self.namespace_changed(&write.object.name, server, now);
             }
-        }
+            sync.responses.push(response);
+        };
+        self.manager.handle(now, Input::Ended { task: sync.task, end });
     }
 
     /// Begins the sync of the first namespace that is due.
@@ -121,21 +114,11 @@ impl NamespaceController {
         let Output::Perform(task) = self.manager.poll_output(now) else {
             return None;
         };
-        let steps = task.work.into_steps(true);
-        let mut sequence = steps.begin();
-        match sequence.next(None) {
-            Step::Perform { request, .. } => Some(Sync {
-                task: task.id,
-                steps,
-                responses: Vec::new(),
-                sequence,
-                request,
-            }),
-            Step::End(end) => {
-                self.manager.handle(now, Input::Ended { task: task.id, end });
-                None
-            }
-        }
+        Some(Sync {
+            task: task.id,
+            steps: task.work.into_steps(true),
+            responses: Vec::new(),
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! A scenario made ready to be played: where each alias lives, and a world before the first step.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -19,10 +19,7 @@ use crate::{Failure, runner::release};
 /// One scenario, and where its objects live.
 pub(super) struct Scene<'a> {
     pub(super) scenario: &'a Scenario,
-    pub(super) base: Arc<Base>,
     pub(super) objects: Vec<Placed<'a>>,
-    /// The kinds of the objects, in the version that is monitored.
-    pub(super) kinds: Vec<KindId>,
 }
 
 /// An object and its address.
@@ -39,44 +36,38 @@ impl Placed<'_> {
 }
 
 impl<'a> Scene<'a> {
-    pub(super) fn new(scenario: &'a Scenario) -> Result<Self, Failure> {
-        let base = base(scenario.kubernetes.as_deref().unwrap_or(VERSION))?;
-        let catalog = &base.catalog;
-        let mut objects = Vec::new();
-        let mut kinds = Vec::new();
-        for object in &scenario.objects {
-            let kind = catalog
-                .mapping(&object.api_version, &object.kind)
-                .ok_or_else(|| {
-                    Failure::unreadable(format!(
-                        "{} is of unknown kind {}/{}",
-                        object.alias, object.api_version, object.kind
-                    ))
-                })?;
-            let resource = &catalog[kind];
-            let monitored = catalog
-                .iter()
-                .find(|(_, other)| {
-                    other.resource == resource.resource && other.group == resource.group && other.preferred
-                })
-                .map_or(kind, |(monitored, _)| monitored);
-            if !kinds.contains(&monitored) {
-                kinds.push(monitored);
-            }
-            objects.push(Placed {
-                object,
+    /// The scenario on a server with these kinds.
+    pub(super) fn new(scenario: &'a Scenario, catalog: &Catalog) -> Result<Self, Failure> {
+        let place = |object: &'a Object| {
+            let Object {
+                alias,
+                api_version,
                 kind,
-                uid: Uid::new(&format!("uid:{}", object.alias)),
-            });
-        }
-        let scene = Self {
-            scenario,
-            base,
-            objects,
-            kinds,
+                ..
+            } = object;
+            let unknown = || Failure::unreadable(format!("{alias} is of unknown kind {api_version}/{kind}"));
+            Ok(Placed {
+                object,
+                kind: catalog.mapping(api_version, kind).ok_or_else(unknown)?,
+                uid: Uid::new(&format!("uid:{alias}")),
+            })
         };
+        let objects = scenario.objects.iter().map(place).collect::<Result<_, _>>()?;
+        let scene = Self { scenario, objects };
         scene.check_aliases()?;
         Ok(scene)
+    }
+
+    /// The kinds of the objects, in the versions that are monitored.
+    pub(super) fn monitored(&self, catalog: &Catalog) -> BTreeSet<KindId> {
+        let monitored = |placed: &Placed<'_>| {
+            let own = &catalog[placed.kind];
+            let mut versions = catalog.iter().filter(|(_, other)| {
+                other.preferred && (&other.group, &other.resource) == (&own.group, &own.resource)
+            });
+            versions.next().map_or(placed.kind, |(preferred, _)| preferred)
+        };
+        self.objects.iter().map(monitored).collect()
     }
 
     pub(super) fn placed(&self, alias: &str) -> Option<&Placed<'a>> {
@@ -136,9 +127,9 @@ pub(super) struct Base {
 const VERSION: &str = "1.20.2";
 
 /// Built once for each release: it is the same for every run.
-fn base(version: &str) -> Result<Arc<Base>, Failure> {
+pub(super) fn base(scenario: &Scenario) -> Result<Arc<Base>, Failure> {
     static BASES: Mutex<BTreeMap<KubernetesVersion, Arc<Base>>> = Mutex::new(BTreeMap::new());
-    let version = release(version)?;
+    let version = release(scenario.kubernetes.as_deref().unwrap_or(VERSION))?;
     let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(base) = bases.get(&version) {
         return Ok(Arc::clone(base));
@@ -194,7 +185,7 @@ fn build_base(version: KubernetesVersion) -> Result<Base, Failure> {
 pub(super) fn start_collector(
     base: &Base,
     workers: u32,
-    kinds: &[KindId],
+    kinds: &BTreeSet<KindId>,
     now: Timestamp,
 ) -> Result<(Collector, Vec<(MonitorId, KindId)>), Failure> {
     let mut settings = Settings::new(base.version).as_upstream();

@@ -18,7 +18,7 @@ use super::{
     client::Client,
     compare::body_without_version,
     namespace_controller::NamespaceController,
-    scene::{Scene, start_collector},
+    scene::{Base, Scene, start_collector},
 };
 use crate::Failure;
 
@@ -28,6 +28,7 @@ pub(super) const SILENCE: Duration = Duration::from_millis(1600);
 #[derive(Clone)]
 pub(super) struct World<'a> {
     pub(super) scene: &'a Scene<'a>,
+    base: Arc<Base>,
     pub(super) server: ApiServer,
     pub(super) collector: Option<Collector>,
     pub(super) queues: Vec<MonitorQueue>,
@@ -84,12 +85,12 @@ pub(super) struct Committed {
 
 impl<'a> World<'a> {
     /// The world before the first step, with this many workers of each kind.
-    pub(super) fn new(scene: &'a Scene<'a>, workers: u32) -> Result<Self, Failure> {
-        let base = &scene.base;
+    pub(super) fn new(scene: &'a Scene<'a>, base: &Arc<Base>, workers: u32) -> Result<Self, Failure> {
         let server = base.server.clone();
         let now = server.now();
         let mut world = Self {
             scene,
+            base: Arc::clone(base),
             server,
             collector: None,
             queues: Vec::new(),
@@ -104,7 +105,7 @@ impl<'a> World<'a> {
             events: Vec::new(),
             workers,
         };
-        if scene.scenario.gc != "stopped" {
+        if scene.scenario.collects() {
             world.start_gc()?;
             for queue in 0..world.queues.len() {
                 while !world.is_listed(queue) {
@@ -117,8 +118,8 @@ impl<'a> World<'a> {
 
     /// Starts a collector; its lists are not delivered yet.
     pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
-        let (collector, monitored) =
-            start_collector(&self.scene.base, self.workers, &self.scene.kinds, self.now)?;
+        let kinds = self.scene.monitored(&self.base.catalog);
+        let (collector, monitored) = start_collector(&self.base, self.workers, &kinds, self.now)?;
         let queue = |(monitor, kind)| MonitorQueue {
             kind,
             monitor,

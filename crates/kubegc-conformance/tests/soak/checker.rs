@@ -10,11 +10,20 @@ use kubegc_core::{ObjectMeta, OwnerReference, Uid};
 use kubegc_sim::EventType;
 use kubegc_testkit::{Cluster, Entry, http::Verb};
 
-use crate::makers::{Change, makers};
 use crate::world::{Key, Meaning, World, is_held, kind_of, meaning_at, owner_key, owners};
 
 /// The collector's name in audits.
 pub(crate) const COLLECTOR: &str = "collector";
+
+/// One change of an object.
+struct Change {
+    revision: u64,
+    /// Group, resource, namespace, name.
+    place: [String; 4],
+    event_type: EventType,
+    previous: Option<Arc<ObjectMeta>>,
+    object: Arc<ObjectMeta>,
+}
 
 /// The number of a request, and the object that it found.
 type Read = (u64, Arc<ObjectMeta>);
@@ -81,25 +90,20 @@ impl Checker {
     /// the next changes, or none.
     pub(crate) fn catch_up(&mut self, cluster: &Cluster) {
         let changes = self.changes(cluster);
-        let revisions = changes.len();
-        let audit = cluster.audit().after(self.number);
-        let makers = makers(&audit.writes(), &changes);
-        let mut changes = changes.iter().zip(makers.unwrap_or_default()).peekable();
-        if changes.len() < revisions {
-            panic!("no order of the requests explains all of these changes\n{audit}");
-        }
-        for entry in audit.entries() {
+        let mut changes = changes.iter().peekable();
+        for entry in cluster.audit().after(self.number).entries() {
             self.number = entry.number;
             if entry.verb == Verb::Get {
                 self.read(entry);
             }
-            while let Some((change, _)) = changes.next_if(|(_, maker)| *maker == entry.number) {
+            while let Some(change) = changes.next_if(|change| change.revision <= entry.revision) {
                 if *entry.client == *COLLECTOR {
                     self.check_write(entry, change);
                 }
                 self.apply(change);
             }
         }
+        assert!(changes.next().is_none(), "every change is of a request");
     }
 
     fn apply(&mut self, change: &Change) {

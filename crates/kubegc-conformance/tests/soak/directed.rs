@@ -382,33 +382,6 @@ async fn the_checker_accepts_a_correct_deletion() {
     );
 }
 
-/// A deletion of a collection and the patch after it are separate: between them, the owner waits.
-#[tokio::test(start_paused = true)]
-async fn the_checker_separates_the_deletion_of_a_collection_from_a_later_patch() {
-    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
-    let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    fixture.operator.create_as(&owner, Vec::new(), true).await;
-    fixture.create(&dependent, &[&owner]).await;
-    let options = json!({"propagationPolicy": "Foreground"});
-    fixture.operator.delete_collection_with(&owner, &options).await;
-    let (json, merge) = ("application/json", "application/merge-patch+json");
-    let released = json!({"metadata": {"finalizers": [HOLD]}});
-    for (method, object, content_type, body) in [
-        (http::Method::GET, &dependent, json, json!({})),
-        (http::Method::GET, &owner, json, json!({})),
-        (http::Method::PATCH, &owner, merge, released),
-        (http::Method::DELETE, &dependent, json, json!({})),
-    ] {
-        let url = crate::operator::url(object);
-        fixture.send_as_collector(method, &url, content_type, body).await;
-    }
-    fixture.checker.catch_up(&fixture.cluster);
-    assert_eq!(
-        (fixture.checker.races, fixture.checker.wrong),
-        (1, Vec::<String>::new())
-    );
-}
-
 /// The attempt at it ends without a retry, and no later event causes another one, as with upstream.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_named_an_invalid_owner_stays_after_the_reference_is_removed() {

@@ -6,7 +6,6 @@
 
 mod checker;
 mod directed;
-mod makers;
 mod operator;
 mod run;
 mod world;

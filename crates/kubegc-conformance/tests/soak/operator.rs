@@ -212,13 +212,9 @@ impl Operator {
         if let Some(policy) = self.draw(&POLICIES).flatten() {
             options["propagationPolicy"] = policy.into();
         }
-        self.delete_collection_with(&known.key, &options).await;
-    }
-
-    /// Deletes all objects of the kind in the namespace of the key.
-    pub(crate) async fn delete_collection_with(&mut self, key: &Key, options: &Value) {
-        let url = KINDS[key.kind].collection(&key.namespace);
-        self.send(Method::DELETE, &url, "application/json", options).await;
+        let url = KINDS[known.key.kind].collection(&known.key.namespace);
+        self.send(Method::DELETE, &url, "application/json", &options)
+            .await;
     }
 
     async fn edit_owners(&mut self) {

@@ -182,8 +182,12 @@ impl Inner {
         state: &mut State,
         entries: Vec<Entry>,
     ) -> Option<Arc<Entry>> {
-        let entries = entries.into_iter();
-        entries.map(|entry| self.note(state, server.now(), entry)).last()
+        let entries = entries.into_iter().map(|entry| Entry {
+            at: server.now(),
+            revision: server.revision(),
+            ..entry
+        });
+        entries.map(|entry| self.note(state, entry)).last()
     }
 
     fn replace(&self, collects: bool) {

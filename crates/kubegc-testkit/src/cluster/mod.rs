@@ -105,12 +105,11 @@ pub(crate) struct OpenWatch {
 }
 
 impl Inner {
-    /// Records a request that the server performed at this time.
-    pub(crate) fn note(&self, state: &mut State, at: Timestamp, entry: Entry) -> Arc<Entry> {
+    /// Records a request that the server performed.
+    pub(crate) fn note(&self, state: &mut State, entry: Entry) -> Arc<Entry> {
         let entry = Arc::new(Entry {
             number: state.audit.len() as u64 + 1,
-            at,
-            since_start: at.since(self.began),
+            since_start: entry.at.since(self.began),
             ..entry
         });
         state.audit.push(Arc::clone(&entry));

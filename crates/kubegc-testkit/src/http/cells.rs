@@ -4,14 +4,18 @@
 //! `pkg/printers/internalversion/printers.go`, 1.20.2.
 
 mod cluster;
+mod workloads;
 
 use std::collections::BTreeSet;
 
-use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_sim::{StoredObject, label_selector};
 use serde_json::{Value, json};
 
-use self::cluster::{availability, claim_state, controller, level, parameter, parent, quota, request_state};
+use self::{
+    cluster::{availability, claim_state, controller, parameter, parent, quota, request_state},
+    workloads::{completions, duration, job_status, pod, readiness_gates, targets},
+};
 use super::table::human_duration;
 
 const NONE: &str = "<none>";
@@ -23,24 +27,25 @@ pub(super) enum Cell {
     /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type. With
     /// `*` in the pointer: the values in all items of a list, joined by commas.
     Value(String, Value),
-    /// The number of items at a JSON pointer.
+    /// The number of items at some JSON pointers.
     Count(String),
     /// The value at a JSONPath.
     Path(String),
-    Computed,
+    /// The value of a function with arguments.
+    Call(String),
 }
 
 impl Cell {
     /// Reads the cell of a line of `columns.txt`.
     pub(super) fn read(text: &str) -> Self {
-        if text.is_empty() {
-            return Self::Computed;
-        }
         if let Some(pointer) = text.strip_prefix('#') {
             return Self::Count(pointer.to_owned());
         }
         if text.starts_with('.') {
             return Self::Path(text.to_owned());
+        }
+        if !text.starts_with('/') {
+            return Self::Call(text.to_owned());
         }
         let (pointer, missing) = text.split_once('=').unwrap_or((text, ""));
         let missing = serde_json::from_str(missing).unwrap_or_else(|_| missing.into());
@@ -69,110 +74,95 @@ pub(super) fn value(shown: &Value, pointer: &str, missing: &Value) -> Value {
     }
 }
 
-pub(super) fn count(shown: &Value, pointer: &str) -> usize {
-    match shown.pointer(pointer) {
+/// The number of items at some JSON pointers, with `#` between them.
+pub(super) fn count(shown: &Value, pointers: &str) -> usize {
+    let of = |pointer| match shown.pointer(pointer) {
         Some(Value::Array(items)) => items.len(),
         Some(Value::Object(fields)) => fields.len(),
         _ => 0,
-    }
+    };
+    pointers.split('#').map(of).sum()
 }
 
-/// The cell of a column that is more than one value. `shown` is the object in its JSON form.
-pub(super) fn computed(
-    version: KubernetesVersion,
-    resource: &str,
-    column: &str,
-    object: &StoredObject,
-    shown: &Value,
-    now: Timestamp,
-) -> Value {
-    let at = |path: &str| shown.pointer(path).unwrap_or(&Value::Null);
-    let text = |path: &str| at(path).as_str().unwrap_or_default();
-    let pair = |first: &str, second: &str| format!("{}/{}", text(first), text(second));
-    json!(match (resource, column) {
-        ("pods", "Ready" | "Status" | "Restarts") => return pod(version, shown, column, now),
-        ("events", "Count") => return event_count(shown),
-        ("configmaps", "Data") => return json!(count(shown, "/data") + count(shown, "/binaryData")),
-        ("storageclasses", "Name") => {
-            let is_default = |key: &str| at("/metadata/annotations")[key] == "true";
-            let is_default = is_default("storageclass.kubernetes.io/is-default-class")
-                || is_default("storageclass.beta.kubernetes.io/is-default-class");
-            let suffix = if is_default { " (default)" } else { "" };
-            format!("{}{suffix}", object.meta.name)
-        }
-        (_, "Age") => since(object.meta.creation_timestamp, now),
-        ("flowschemas", "MissingPL") => number_or_text(&condition_of(shown, "Dangling")["status"], "?"),
-        ("prioritylevelconfigurations", _) => return level(shown, column),
-        ("apiservices", "Service") if at("/spec/service").is_object() => {
-            pair("/spec/service/namespace", "/spec/service/name")
-        }
-        ("apiservices", "Service") => "Local".to_owned(),
-        ("apiservices", _) => availability(shown),
-        (_, "ParamKind") if at("/spec/paramKind").is_object() => {
-            pair("/spec/paramKind/apiVersion", "/spec/paramKind/kind")
-        }
-        (_, "ParamKind") => "<unset>".to_owned(),
-        (_, "ParamRef") => parameter(at("/spec/paramRef")),
-        ("ipaddresses", "ParentRef") => parent(at("/spec/parentRef")),
-        ("resourceclaims", "State") => claim_state(shown),
-        ("pods", "Readiness Gates") => readiness_gates(shown),
-        ("podtemplates", "Pod Labels") => labels(at("/template/metadata/labels")),
-        ("daemonsets", "Node Selector") => labels(at("/spec/template/spec/nodeSelector")),
-        ("deployments" | "statefulsets", "Ready") => {
-            let number = |path: &str, missing: i64| at(path).as_i64().unwrap_or(missing);
-            let wanted = number("/spec/replicas", 1);
-            format!("{}/{wanted}", number("/status/readyReplicas", 0))
-        }
-        ("jobs", "Status") => job_status(shown).to_owned(),
-        ("jobs", "Completions") => completions(shown),
-        ("jobs", "Duration") => duration(shown, now),
-        ("cronjobs", "Suspend") => match at("/spec/suspend") {
+/// The value of a cell that is a function with arguments, most of which are JSON pointers into the object in
+/// its JSON form.
+pub(super) fn computed(version: KubernetesVersion, call: &str, shown: &Value, now: Timestamp) -> Value {
+    let mut words = call.split(' ').map(|word| if word == "_" { "" } else { word });
+    let function = words.next().unwrap_or_default();
+    let args: Vec<&str> = words.collect();
+    let arg = |at: usize| args.get(at).copied().unwrap_or_default();
+    let at = |pointer: &str| shown.pointer(pointer).unwrap_or(&Value::Null);
+    let first = at(arg(0));
+    json!(match function {
+        "pod" => return pod(version, shown, arg(0), now),
+        "event-count" => return event_count(shown),
+        "value" if !first.is_null() => return first.clone(),
+        "value" => NONE.to_owned(),
+        "since" => match first.as_str() {
+            Some(time) => since(Timestamp::parse(time).ok(), now),
+            None => arg(1).to_owned(),
+        },
+        "seconds" => first.as_i64().map_or_else(|| NONE.to_owned(), human_duration),
+        "flag" => match first {
             Value::Bool(true) => "True".to_owned(),
             Value::Bool(false) => "False".to_owned(),
             _ => "<unset>".to_owned(),
         },
-        ("cronjobs", "Last Schedule") => match at("/status/lastScheduleTime").as_str() {
-            Some(time) => since(Timestamp::parse(time).ok(), now),
-            None => NONE.to_owned(),
+        "either" => either(shown, arg(0), arg(1)).trim().to_owned(),
+        "pair" => pair(shown, [arg(0), arg(1)], args.get(2).copied()),
+        "condition" => number_or_text(&condition_of(shown, arg(0))["status"], arg(1)),
+        "labels" => labels(first),
+        "selector" => match selector(first) {
+            all if all.is_empty() => arg(1).to_owned(),
+            selector => selector,
         },
-        ("services" | "replicationcontrollers", "Selector") => labels(at("/spec/selector")),
-        ("deployments", "Selector") => selector(at("/spec/selector")),
-        ("cronjobs", "Selector") => or_none(selector(at("/spec/jobTemplate/spec/selector"))),
-        ("networkpolicies", "Pod-Selector") => or_none(selector(at("/spec/podSelector"))),
-        (_, "Selector") => or_none(selector(at("/spec/selector"))),
-        ("services", "External-IP") => external_ip(shown),
-        ("services", "Port(s)") => or_none(ports(at("/spec/ports"))),
-        ("ingresses", "Hosts") => hosts(at("/spec/rules")),
-        ("ingresses", "Address") => ingress_addresses(shown),
-        ("ingresses", "Ports") if count(shown, "/spec/tls") == 0 => "80".to_owned(),
-        ("ingresses", "Ports") => "80, 443".to_owned(),
-        ("ingressclasses", "Parameters") => parameters(at("/spec/parameters")),
-        ("endpoints", "Endpoints") => endpoints(at("/subsets")),
-        ("endpointslices", "Ports") => slice_ports(at("/ports")),
-        ("endpointslices", "Endpoints") => slice_addresses(at("/endpoints")),
-        ("nodes", "Status") => node_status(shown),
-        ("nodes", "Roles") => roles(object),
-        ("nodes", "Internal-IP") => node_address(shown, "InternalIP"),
-        ("nodes", "External-IP") => node_address(shown, "ExternalIP"),
-        ("events", _) => event(shown, column, now),
-        ("persistentvolumes" | "persistentvolumeclaims", _) => volume(resource, shown, column),
-        ("rolebindings" | "clusterrolebindings", "Role") => pair("/roleRef/kind", "/roleRef/name"),
-        ("rolebindings" | "clusterrolebindings", _) => subjects(at("/subjects"), column),
-        ("controllerrevisions", "Controller") => controller(shown),
-        ("resourcequotas", _) => quota(shown, column == "Limit"),
-        ("runtimeclasses", "Handler") => {
-            let handler = at("/handler").as_str();
-            handler.unwrap_or_else(|| text("/spec/runtimeHandler")).to_owned()
+        "subjects" => subjects(shown, arg(0)),
+        "gates" => readiness_gates(shown),
+        "ready" => {
+            let number = |path: &str, missing: i64| at(path).as_i64().unwrap_or(missing);
+            let wanted = number("/spec/replicas", 1);
+            format!("{}/{wanted}", number("/status/readyReplicas", 0))
         }
-        ("certificatesigningrequests", "RequestedDuration") => match at("/spec/expirationSeconds").as_i64() {
-            Some(seconds) => human_duration(seconds),
-            None => NONE.to_owned(),
-        },
-        ("certificatesigningrequests", "Condition") => request_state(shown),
-        ("horizontalpodautoscalers", "Reference") => {
-            pair("/spec/scaleTargetRef/kind", "/spec/scaleTargetRef/name")
+        "job" => job_status(shown).to_owned(),
+        "completions" => completions(shown),
+        "duration" => duration(shown, now),
+        "targets" => targets(version, shown),
+        "external" => external_ip(shown),
+        "ports" => or_none(ports(first)),
+        "hosts" => hosts(first),
+        "addresses" => ingress_addresses(shown),
+        "ingress-ports" if count(shown, "/spec/tls") == 0 => "80".to_owned(),
+        "ingress-ports" => "80, 443".to_owned(),
+        "parameters" => parameters(first),
+        "endpoints" => endpoints(first),
+        "slice-ports" => slice_ports(first),
+        "slice-addresses" => slice_addresses(first),
+        "node" => node_status(shown),
+        "roles" => roles(shown),
+        "address" => node_address(shown, arg(0)),
+        "last-seen" => last_seen(shown, now),
+        "first-seen" => first_seen(shown, now),
+        "event-object" => event_object(shown),
+        "event-source" => event_source(shown),
+        "phase" if !at("/metadata/deletionTimestamp").is_null() => "Terminating".to_owned(),
+        "phase" => number_or_text(at("/status/phase"), ""),
+        "capacity" => capacity(shown, arg(0)),
+        "modes" => access_modes(shown, arg(0)),
+        "class" => storage_class(shown),
+        "storageclass" => {
+            let is_default = |key: &str| at("/metadata/annotations")[key] == "true";
+            let is_default = is_default("storageclass.kubernetes.io/is-default-class")
+                || is_default("storageclass.beta.kubernetes.io/is-default-class");
+            let suffix = if is_default { " (default)" } else { "" };
+            format!("{}{suffix}", plain(at("/metadata/name")))
         }
-        ("horizontalpodautoscalers", "Targets") => targets(version, shown),
+        "controller" => controller(shown),
+        "quota" => quota(shown, arg(0) == "limits"),
+        "request" => request_state(shown),
+        "availability" => availability(shown),
+        "parameter" => parameter(first),
+        "parent" => parent(first),
+        "claim" => claim_state(shown),
         _ => return Value::Null,
     })
 }
@@ -250,137 +240,6 @@ fn some_of(values: &[String], missing: &str) -> String {
     match first_of(values, SHOWN_MAX, ",", values.len()) {
         none if none.is_empty() => missing.to_owned(),
         shown => shown,
-    }
-}
-
-/// The restarts of a pod are a text, with the time since the last one.
-const LAST_RESTARTS_ARE_SHOWN: Behavior = Behavior::since(22, 0, "kubernetes #100142");
-
-fn pod(version: KubernetesVersion, shown: &Value, column: &str, now: Timestamp) -> Value {
-    let status = &shown["status"];
-    let mut reason = match status["reason"].as_str() {
-        Some(reason) if !reason.is_empty() => reason.to_owned(),
-        _ => status["phase"].as_str().unwrap_or_default().to_owned(),
-    };
-    let restarts_of = |container: &Value| container["restartCount"].as_i64().unwrap_or(0);
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    let ended = |terminated: &Value| match terminated["signal"].as_i64() {
-        Some(signal) if signal != 0 => format!("Signal:{signal}"),
-        _ => format!("ExitCode:{}", terminated["exitCode"].as_i64().unwrap_or(0)),
-    };
-    let ended_at = |container: &Value| {
-        let time = container.pointer("/lastState/terminated/finishedAt")?.as_str()?;
-        Timestamp::parse(time).ok()
-    };
-    let mut last_restart = None;
-    let (mut restarts, mut ready, mut initializing) = (0_i64, 0, false);
-    for (index, container) in items(status, "/initContainerStatuses").iter().enumerate() {
-        restarts = restarts.saturating_add(restarts_of(container));
-        last_restart = last_restart.max(ended_at(container));
-        let (terminated, waiting) = (&container["state"]["terminated"], &container["state"]["waiting"]);
-        reason = if terminated.is_object() {
-            if terminated["exitCode"].as_i64().unwrap_or(0) == 0 {
-                continue;
-            }
-            match text(&terminated["reason"]) {
-                reason if reason.is_empty() => format!("Init:{}", ended(terminated)),
-                reason => format!("Init:{reason}"),
-            }
-        } else {
-            match text(&waiting["reason"]) {
-                reason if !reason.is_empty() && reason != "PodInitializing" => format!("Init:{reason}"),
-                _ => format!("Init:{index}/{}", items(shown, "/spec/initContainers").len()),
-            }
-        };
-        initializing = true;
-        break;
-    }
-    if !initializing {
-        restarts = 0;
-        last_restart = None;
-        let mut runs = false;
-        for container in items(status, "/containerStatuses").iter().rev() {
-            restarts = restarts.saturating_add(restarts_of(container));
-            last_restart = last_restart.max(ended_at(container));
-            let state = &container["state"];
-            let (waits, ends) = (
-                text(&state["waiting"]["reason"]),
-                text(&state["terminated"]["reason"]),
-            );
-            if !waits.is_empty() {
-                reason = waits;
-            } else if !ends.is_empty() {
-                reason = ends;
-            } else if state["terminated"].is_object() {
-                reason = ended(&state["terminated"]);
-            } else if container["ready"] == true && state["running"].is_object() {
-                runs = true;
-                ready += 1;
-            }
-        }
-        if reason == "Completed" && runs {
-            reason = "Running".to_owned();
-        }
-    }
-    if !shown["metadata"]["deletionTimestamp"].is_null() {
-        let lost = status["reason"] == "NodeLost";
-        reason = if lost { "Unknown" } else { "Terminating" }.to_owned();
-    }
-    match column {
-        "Ready" => json!(format!("{ready}/{}", items(shown, "/spec/containers").len())),
-        "Status" => json!(reason),
-        _ if !version.has(LAST_RESTARTS_ARE_SHOWN) => json!(restarts),
-        _ => match last_restart {
-            Some(time) if restarts > 0 => json!(format!("{restarts} ({} ago)", since(Some(time), now))),
-            _ => json!(restarts.to_string()),
-        },
-    }
-}
-
-fn readiness_gates(shown: &Value) -> String {
-    let gates = items(shown, "/spec/readinessGates");
-    if gates.is_empty() {
-        return NONE.to_owned();
-    }
-    let is_true = |gate: &&Value| {
-        let of_type = gate["conditionType"].as_str().unwrap_or_default();
-        condition_of(shown, of_type)["status"] == "True"
-    };
-    format!("{}/{}", gates.iter().filter(is_true).count(), gates.len())
-}
-
-/// What a job is doing, by its conditions.
-///
-/// # Upstream
-/// `printJob` in
-/// [`printers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/printers/internalversion/printers.go).
-fn job_status(job: &Value) -> &'static str {
-    let has = |kind: &&str| condition_of(job, kind)["status"] == "True";
-    if let Some(end) = ["Complete", "Failed"].into_iter().find(has) {
-        return end;
-    }
-    if job.pointer("/metadata/deletionTimestamp").is_some() {
-        return "Terminating";
-    }
-    let others = ["Suspended", "FailureTarget", "SuccessCriteriaMet"];
-    others.into_iter().find(has).unwrap_or("Running")
-}
-
-fn completions(shown: &Value) -> String {
-    let done = shown["status"]["succeeded"].as_i64().unwrap_or(0);
-    let parallelism = shown["spec"]["parallelism"].as_i64().unwrap_or(0);
-    match shown["spec"]["completions"].as_i64() {
-        Some(wanted) => format!("{done}/{wanted}"),
-        None if parallelism > 1 => format!("{done}/1 of {parallelism}"),
-        None => format!("{done}/1"),
-    }
-}
-
-fn duration(shown: &Value, now: Timestamp) -> String {
-    let time = |key: &str| Timestamp::parse(shown["status"][key].as_str()?).ok();
-    match (time("startTime"), time("completionTime")) {
-        (None, _) => String::new(),
-        (Some(start), end) => human_duration(end.unwrap_or(now).as_secs().saturating_sub(start.as_secs())),
     }
 }
 
@@ -495,12 +354,12 @@ fn node_status(shown: &Value) -> String {
     format!("{status}{}", if rests { ",SchedulingDisabled" } else { "" })
 }
 
-fn roles(object: &StoredObject) -> String {
-    let roles = object.meta.labels.iter().filter_map(|(key, value)| {
-        match key.strip_prefix("node-role.kubernetes.io/") {
-            Some(role) => Some(role).filter(|role| !role.is_empty()),
-            None => (&**key == "kubernetes.io/role" && !value.is_empty()).then_some(&**value),
-        }
+fn roles(shown: &Value) -> String {
+    let labels = shown["metadata"]["labels"].as_object().into_iter().flatten();
+    let roles = labels.filter_map(|(key, value)| {
+        let role = key.strip_prefix("node-role.kubernetes.io/");
+        let named = (key == "kubernetes.io/role").then(|| value.as_str().unwrap_or_default());
+        role.or(named).filter(|role| !role.is_empty())
     });
     or_none(distinct(roles))
 }
@@ -511,42 +370,52 @@ fn node_address(shown: &Value, of_type: &str) -> String {
     address.map_or_else(|| NONE.to_owned(), |address| plain(&address["address"]))
 }
 
-fn event(shown: &Value, column: &str, now: Timestamp) -> String {
-    let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    // Events of the newer group name the same fields otherwise.
-    let either = |old: &str, new: &str| match text(old) {
-        "" => text(new).to_owned(),
-        old => old.to_owned(),
-    };
-    let ago = |time: &str| since(Timestamp::parse(time).ok(), now);
-    let first = || match either("/firstTimestamp", "/deprecatedFirstTimestamp") {
-        time if time.is_empty() => ago(text("/eventTime")),
-        time => ago(&time),
-    };
-    match column {
-        "Last Seen" => match either("/lastTimestamp", "/deprecatedLastTimestamp") {
-            _ if shown["series"].is_object() => ago(text("/series/lastObservedTime")),
-            time if time.is_empty() => first(),
-            time => ago(&time),
-        },
-        "First Seen" => first(),
-        "Object" => {
-            let kind = either("/involvedObject/kind", "/regarding/kind").to_lowercase();
-            match either("/involvedObject/name", "/regarding/name") {
-                name if name.is_empty() => kind,
-                name => format!("{kind}/{name}"),
-            }
-        }
-        "Subobject" => either("/involvedObject/fieldPath", "/regarding/fieldPath"),
-        "Source" => {
-            let component = either("/source/component", "/deprecatedSource/component");
-            match either("/source/host", "/deprecatedSource/host") {
-                host if host.is_empty() => component,
-                host => format!("{component}, {host}"),
-            }
-        }
-        "Message" => either("/message", "/note").trim().to_owned(),
-        _ => String::new(),
+/// The text at a JSON pointer, or at another one if it is empty: Events of the newer group name the same
+/// fields otherwise.
+fn either(shown: &Value, old: &str, new: &str) -> String {
+    let texts = [old, new]
+        .into_iter()
+        .filter_map(|path| shown.pointer(path)?.as_str());
+    texts
+        .filter(|text| !text.is_empty())
+        .map(str::to_owned)
+        .next()
+        .unwrap_or_default()
+}
+
+fn ago(shown: &Value, path: &str, now: Timestamp) -> String {
+    let time = shown.pointer(path).and_then(Value::as_str);
+    since(time.and_then(|time| Timestamp::parse(time).ok()), now)
+}
+
+fn first_seen(shown: &Value, now: Timestamp) -> String {
+    match either(shown, "/firstTimestamp", "/deprecatedFirstTimestamp") {
+        time if time.is_empty() => ago(shown, "/eventTime", now),
+        time => since(Timestamp::parse(&time).ok(), now),
+    }
+}
+
+fn last_seen(shown: &Value, now: Timestamp) -> String {
+    match either(shown, "/lastTimestamp", "/deprecatedLastTimestamp") {
+        _ if shown["series"].is_object() => ago(shown, "/series/lastObservedTime", now),
+        time if time.is_empty() => first_seen(shown, now),
+        time => since(Timestamp::parse(&time).ok(), now),
+    }
+}
+
+fn event_object(shown: &Value) -> String {
+    let kind = either(shown, "/involvedObject/kind", "/regarding/kind").to_lowercase();
+    match either(shown, "/involvedObject/name", "/regarding/name") {
+        name if name.is_empty() => kind,
+        name => format!("{kind}/{name}"),
+    }
+}
+
+fn event_source(shown: &Value) -> String {
+    let component = either(shown, "/source/component", "/deprecatedSource/component");
+    match either(shown, "/source/host", "/deprecatedSource/host") {
+        host if host.is_empty() => component,
+        host => format!("{component}, {host}"),
     }
 }
 
@@ -557,119 +426,65 @@ fn event_count(shown: &Value) -> Value {
     json!(counts.find(|count| *count != 0).unwrap_or(1))
 }
 
-fn volume(resource: &str, shown: &Value, column: &str) -> String {
-    let text = |path: &str| shown.pointer(path).and_then(Value::as_str).unwrap_or_default();
-    let is_claim = resource == "persistentvolumeclaims";
-    let is_bound = !is_claim || !text("/spec/volumeName").is_empty();
-    let part = if is_claim { "status" } else { "spec" };
-    match column {
-        "Status" if !shown["metadata"]["deletionTimestamp"].is_null() => "Terminating".to_owned(),
-        "Status" => text("/status/phase").to_owned(),
-        "Capacity" | "Access Modes" if !is_bound => String::new(),
-        "Capacity" => match &shown[part]["capacity"]["storage"] {
-            Value::Null => "0".to_owned(),
-            size => plain(size),
-        },
-        "Access Modes" => {
-            let modes = items(&shown[part], "/accessModes");
-            let mut shown = vec![
-                ("ReadWriteOnce", "RWO"),
-                ("ReadOnlyMany", "ROX"),
-                ("ReadWriteMany", "RWX"),
-                ("ReadWriteOncePod", "RWOP"),
-            ];
-            shown.retain(|(mode, _)| modes.iter().any(|has| has == mode));
-            shown
-                .iter()
-                .map(|(_, short)| *short)
-                .collect::<Vec<_>>()
-                .join(",")
-        }
-        "Claim" if shown["spec"]["claimRef"].is_object() => {
-            let (namespace, name) = (text("/spec/claimRef/namespace"), text("/spec/claimRef/name"));
-            format!("{namespace}/{name}")
-        }
-        "StorageClass" => {
-            let old = &shown["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
-            let class = old.as_str().unwrap_or_else(|| text("/spec/storageClassName"));
-            class.to_owned()
-        }
-        _ => String::new(),
+/// Whether a volume, or the claim for one, has its capacity and access modes: a claim has those of its volume.
+fn is_bound(shown: &Value, part: &str) -> bool {
+    part == "spec"
+        || shown["spec"]["volumeName"]
+            .as_str()
+            .is_some_and(|name| !name.is_empty())
+}
+
+fn capacity(shown: &Value, part: &str) -> String {
+    match &shown[part]["capacity"]["storage"] {
+        _ if !is_bound(shown, part) => String::new(),
+        size => number_or_text(size, "0"),
     }
 }
 
-fn subjects(subjects: &Value, column: &str) -> String {
-    let kind = match column {
-        "Users" => "User",
-        "Groups" => "Group",
-        _ => "ServiceAccount",
-    };
+fn access_modes(shown: &Value, part: &str) -> String {
+    let modes = items(&shown[part], "/accessModes");
+    let mut short = vec![
+        ("ReadWriteOnce", "RWO"),
+        ("ReadOnlyMany", "ROX"),
+        ("ReadWriteMany", "RWX"),
+        ("ReadWriteOncePod", "RWOP"),
+    ];
+    short.retain(|(mode, _)| is_bound(shown, part) && modes.iter().any(|has| has == mode));
+    short
+        .iter()
+        .map(|(_, short)| *short)
+        .collect::<Vec<_>>()
+        .join(",")
+}
+
+fn storage_class(shown: &Value) -> String {
+    let old = &shown["metadata"]["annotations"]["volume.beta.kubernetes.io/storage-class"];
+    let class = old.as_str().or(shown["spec"]["storageClassName"].as_str());
+    class.unwrap_or_default().to_owned()
+}
+
+/// The texts at two JSON pointers, or `missing` if their object is missing.
+fn pair(shown: &Value, pointers: [&str; 2], missing: Option<&str>) -> String {
+    let parent = pointers[0]
+        .rsplit_once('/')
+        .and_then(|(parent, _)| shown.pointer(parent));
+    match missing.filter(|_| !parent.is_some_and(Value::is_object)) {
+        Some(missing) => missing.to_owned(),
+        None => pointers
+            .map(|pointer| shown.pointer(pointer).and_then(Value::as_str).unwrap_or_default())
+            .join("/"),
+    }
+}
+
+fn subjects(shown: &Value, kind: &str) -> String {
     let one = |subject: &Value| match kind {
         "ServiceAccount" => {
-            format!(
-                "{}/{}",
-                number_or_text(&subject["namespace"], ""),
-                plain(&subject["name"])
-            )
+            let namespace = number_or_text(&subject["namespace"], "");
+            format!("{namespace}/{}", plain(&subject["name"]))
         }
         _ => plain(&subject["name"]),
     };
-    let of_kind = items(subjects, "")
-        .iter()
-        .filter(|subject| subject["kind"] == kind);
+    let subjects = items(shown, "/subjects").iter();
+    let of_kind = subjects.filter(|subject| subject["kind"] == kind);
     of_kind.map(one).collect::<Vec<_>>().join(", ")
-}
-
-/// Which resource a target is of.
-const TARGETS_ARE_NAMED: Behavior = Behavior::since(30, 0, "kubernetes #122804");
-
-fn targets(version: KubernetesVersion, shown: &Value) -> String {
-    const SHOWN: usize = 2;
-    let percent = |value: &Value| format!("{value}%");
-    let named = |resource: &str| match version.has(TARGETS_ARE_NAMED) {
-        true => format!("{resource}: "),
-        false => String::new(),
-    };
-    let mut all = Vec::new();
-    if let Some(target) = shown["spec"].get("targetCPUUtilizationPercentage") {
-        let current = shown["status"].get("currentCPUUtilizationPercentage");
-        let current = current.map_or("<unknown>".to_owned(), percent);
-        all.push(format!("{}{current}/{}", named("cpu"), percent(target)));
-    }
-    for (index, metric) in items(shown, "/spec/metrics").iter().enumerate() {
-        let of_type = match metric["type"].as_str().unwrap_or_default() {
-            "ContainerResource" => "containerResource".to_owned(),
-            other => other.to_lowercase(),
-        };
-        let target = &metric[&of_type]["target"];
-        let name = match of_type.as_str() {
-            "resource" | "containerResource" => named(metric[&of_type]["name"].as_str().unwrap_or_default()),
-            _ => String::new(),
-        };
-        let current = shown.pointer(&format!("/status/currentMetrics/{index}/{of_type}/current"));
-        let current = current.unwrap_or(&Value::Null);
-        let known = |key: &str| number_or_text(&current[key], "<unknown>");
-        all.push(match of_type.as_str() {
-            "external" if !target["averageValue"].is_null() => {
-                let wanted = plain(&target["averageValue"]);
-                format!("{}/{wanted} (avg)", known("averageValue"))
-            }
-            "pods" | "resource" | "containerResource" if !target["averageValue"].is_null() => {
-                let wanted = plain(&target["averageValue"]);
-                format!("{name}{}/{wanted}", known("averageValue"))
-            }
-            "resource" | "containerResource" => {
-                let percent_or = |value: &Value, missing: &str| match value {
-                    Value::Null => missing.to_owned(),
-                    value => percent(value),
-                };
-                let current = percent_or(&current["averageUtilization"], "<unknown>");
-                let target = percent_or(&target["averageUtilization"], "<auto>");
-                format!("{name}{current}/{target}")
-            }
-            "external" | "object" => format!("{}/{}", known("value"), number_or_text(&target["value"], "0")),
-            _ => "<unknown type>".to_owned(),
-        });
-    }
-    or_none(first_of(&all, SHOWN, ", ", all.len()))
 }

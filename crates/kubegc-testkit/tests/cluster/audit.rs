@@ -64,7 +64,7 @@ async fn every_request_is_a_line() {
     let patched = patched.entries().next().unwrap();
     assert!(patched.is_about("", "configmaps", "default", "a") && patched.is_success());
     assert_eq!(patched.body_bytes, r#"{"metadata":{"labels":{"a":"b"}}}"#.len());
-    assert!(!patched.resource_version.is_empty() && !patched.uid.is_empty());
+    assert!(patched.revision > 0 && !patched.uid.is_empty());
 }
 
 #[tokio::test(start_paused = true)]

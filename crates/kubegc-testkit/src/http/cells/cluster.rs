@@ -28,17 +28,6 @@ pub(super) fn quota(shown: &Value, limits: bool) -> String {
     of_column.map(one).collect::<Vec<_>>().join(", ")
 }
 
-/// A number of a priority level that limits requests.
-pub(super) fn level(shown: &Value, column: &str) -> Value {
-    let pointer = match column {
-        "NominalConcurrencyShares" => "/spec/limited/nominalConcurrencyShares",
-        "Queues" => "/spec/limited/limitResponse/queuing/queues",
-        "HandSize" => "/spec/limited/limitResponse/queuing/handSize",
-        _ => "/spec/limited/limitResponse/queuing/queueLengthLimit",
-    };
-    shown.pointer(pointer).cloned().unwrap_or_else(|| NONE.into())
-}
-
 /// Whether an API service is available, and why not.
 pub(super) fn availability(shown: &Value) -> String {
     let available = condition_of(shown, "Available");
