@@ -4,7 +4,7 @@
 //! clusters: by *uid* alone (the owner graph's index) and by *identity*, which is uid, kind, apiVersion,
 //! namespace and name together.
 
-use std::{cmp::Ordering, fmt, hash, str, sync::Arc};
+use std::{cmp::Ordering, hash, str, sync::Arc};
 
 use smol_str::SmolStr;
 use uuid::Uuid;
@@ -14,7 +14,9 @@ use uuid::Uuid;
 ///
 /// Equality, order and hash are those of the text, so uids from different sources are equal regardless of
 /// their form. An empty uid is an ordinary value; API servers never assign it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Display, derive_more::Debug)]
+#[debug("Uid({self})")]
+#[display("{}", &*self.text())]
 pub struct Uid(Repr);
 
 /// A canonical UUID is always packed, so the two forms never have the same text.
@@ -93,7 +95,9 @@ fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
 
 fn format_uuid(bytes: &[u8; 16]) -> [u8; 36] {
     let mut text = [0; 36];
-    Uuid::from_bytes_ref(bytes).as_hyphenated().encode_lower(&mut text);
+    Uuid::from_bytes_ref(bytes)
+        .as_hyphenated()
+        .encode_lower(&mut text);
     text
 }
 
@@ -126,18 +130,6 @@ impl Ord for Uid {
 impl PartialOrd for Uid {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Uid({self})")
     }
 }
 
@@ -190,7 +182,8 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// assert_eq!(pod.to_string(), "pod/web-0 -n shop");
 /// assert_eq!(pod.group(), "");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.short())]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -263,12 +256,6 @@ pub fn kubectl_name(group: &str, kind: &str, namespace: &str, name: &str) -> Str
         text.push_str(namespace);
     }
     text
-}
-
-impl fmt::Display for ObjectRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.short())
-    }
 }
 
 /// Splits `group/version`; the core group's versions have no slash.
