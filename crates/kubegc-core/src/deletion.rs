@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The propagation policy of a deletion: whether and when the dependents are deleted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 pub enum PropagationPolicy {
     /// The dependents are orphaned: their references to the object are removed first.
@@ -31,12 +31,6 @@ impl PropagationPolicy {
             Self::Background => "Background",
             Self::Foreground => "Foreground",
         }
-    }
-}
-
-impl fmt::Display for PropagationPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

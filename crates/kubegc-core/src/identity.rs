@@ -4,16 +4,19 @@
 //! clusters: by *uid* alone (the owner graph's index) and by *identity*, which is uid, kind, apiVersion,
 //! namespace and name together.
 
-use std::{cmp::Ordering, fmt, hash, str, sync::Arc};
+use std::{cmp::Ordering, hash, str, sync::Arc};
 
 use smol_str::SmolStr;
+use uuid::Uuid;
 
 /// The uid of an object: 16 bytes if the text is a canonical UUID, otherwise the text itself. Texts of up to
 /// 23 bytes need no allocation.
 ///
 /// Equality, order and hash are those of the text, so uids from different sources are equal regardless of
 /// their form. An empty uid is an ordinary value; API servers never assign it.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, derive_more::Display, derive_more::Debug)]
+#[debug("Uid({self})")]
+#[display("{}", &*self.text())]
 pub struct Uid(Repr);
 
 /// A canonical UUID is always packed, so the two forms never have the same text.
@@ -83,46 +86,18 @@ impl std::ops::Deref for UidText<'_> {
 }
 
 /// Packs the canonical text of a UUID; `None` for any other text.
-pub fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
-    const DASHES: [usize; 4] = [8, 13, 18, 23];
-    let text: &[u8; 36] = text.try_into().ok()?;
-    if DASHES.iter().any(|&at| text[at] != b'-') {
-        return None;
-    }
-    let mut bytes = [0; 16];
-    // Position of each byte's first digit: the dashes shift the later groups.
-    const STARTS: [usize; 16] = [0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34];
-    let mut bad = 0;
-    for (byte, &start) in bytes.iter_mut().zip(&STARTS) {
-        let (high, low) = (DIGITS[text[start] as usize], DIGITS[text[start + 1] as usize]);
-        bad |= high | low;
-        *byte = (high << 4) | (low & 0x0f);
-    }
-    (bad & 0xf0 == 0).then_some(bytes)
+fn parse_uuid(text: &[u8]) -> Option<[u8; 16]> {
+    // The library reads other forms too.
+    let is_canonical = text.len() == 36 && !text.iter().any(u8::is_ascii_uppercase);
+    let uuid = Uuid::try_parse_ascii(text).ok().filter(|_| is_canonical)?;
+    Some(uuid.into_bytes())
 }
 
-/// The value of each lower-case hexadecimal digit; 0xff for every other byte.
-const DIGITS: [u8; 256] = {
-    let mut table = [0xff; 256];
-    let mut value = 0;
-    while value < 16 {
-        table[b"0123456789abcdef"[value as usize] as usize] = value;
-        value += 1;
-    }
-    table
-};
-
 fn format_uuid(bytes: &[u8; 16]) -> [u8; 36] {
-    let mut text = [b'-'; 36];
-    let mut at = 0;
-    for (index, byte) in bytes.iter().enumerate() {
-        if matches!(index, 4 | 6 | 8 | 10) {
-            at += 1;
-        }
-        text[at] = b"0123456789abcdef"[usize::from(byte >> 4)];
-        text[at + 1] = b"0123456789abcdef"[usize::from(byte & 0x0f)];
-        at += 2;
-    }
+    let mut text = [0; 36];
+    Uuid::from_bytes_ref(bytes)
+        .as_hyphenated()
+        .encode_lower(&mut text);
     text
 }
 
@@ -155,18 +130,6 @@ impl Ord for Uid {
 impl PartialOrd for Uid {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
-    }
-}
-
-impl fmt::Display for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text())
-    }
-}
-
-impl fmt::Debug for Uid {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Uid({self})")
     }
 }
 
@@ -219,7 +182,8 @@ impl<'de> serde::Deserialize<'de> for Uid {
 /// assert_eq!(pod.to_string(), "pod/web-0 -n shop");
 /// assert_eq!(pod.group(), "");
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.short())]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -292,12 +256,6 @@ pub fn kubectl_name(group: &str, kind: &str, namespace: &str, name: &str) -> Str
         text.push_str(namespace);
     }
     text
-}
-
-impl fmt::Display for ObjectRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.short())
-    }
 }
 
 /// Splits `group/version`; the core group's versions have no slash.

@@ -1,11 +1,6 @@
 //! Metadata of an object: owner references, finalizers, deletion state, versions.
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    ops::{Deref, DerefMut},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, ops::DerefMut, sync::Arc};
 
 use smallvec::SmallVec;
 use smol_str::SmolStr;
@@ -24,7 +19,8 @@ pub const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
 ///
 /// The two flags distinguish *absent* from *false*: upstream compares them in this way when it checks whether
 /// references changed between two reads.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{api_version}/{kind} {name} (uid {uid})")]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -67,24 +63,12 @@ impl OwnerReference {
     }
 }
 
-impl fmt::Display for OwnerReference {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            api_version,
-            kind,
-            name,
-            uid,
-            ..
-        } = self;
-        write!(f, "{api_version}/{kind} {name} (uid {uid})")
-    }
-}
-
 /// The references of one object. One reference is stored in place: few objects have more.
 pub type OwnerReferences = SmallVec<[OwnerReference; 1]>;
 
 /// An opaque version of one object, compared for equality only.
-#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display, derive_more::Debug)]
+#[debug("ResourceVersion({self})")]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize, serde::Deserialize),
@@ -104,18 +88,6 @@ impl ResourceVersion {
     /// Whether the version is unknown. Upstream then sends no precondition on it.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-}
-
-impl fmt::Display for ResourceVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ResourceVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "ResourceVersion({self})")
     }
 }
 
@@ -243,16 +215,12 @@ impl PartialObjectMetadata {
 /// changed.finalizers.push("example.com/hold".into());
 /// assert!(observed.finalizers.is_empty());
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, PartialEq, Eq, Hash, derive_more::Deref, derive_more::Debug, derive_more::From, derive_more::Into,
+)]
+#[debug("{_0:?}")]
+#[deref(forward)]
 pub struct SharedMeta(Arc<ObjectMeta>);
-
-impl Deref for SharedMeta {
-    type Target = ObjectMeta;
-
-    fn deref(&self) -> &ObjectMeta {
-        &self.0
-    }
-}
 
 impl DerefMut for SharedMeta {
     fn deref_mut(&mut self) -> &mut ObjectMeta {
@@ -266,27 +234,9 @@ impl PartialEq<ObjectMeta> for SharedMeta {
     }
 }
 
-impl fmt::Debug for SharedMeta {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
 impl From<ObjectMeta> for SharedMeta {
     fn from(meta: ObjectMeta) -> Self {
         Self(Arc::new(meta))
-    }
-}
-
-impl From<Arc<ObjectMeta>> for SharedMeta {
-    fn from(meta: Arc<ObjectMeta>) -> Self {
-        Self(meta)
-    }
-}
-
-impl From<SharedMeta> for Arc<ObjectMeta> {
-    fn from(meta: SharedMeta) -> Self {
-        meta.0
     }
 }
 

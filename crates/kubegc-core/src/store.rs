@@ -3,14 +3,15 @@
 //! The simulator implements it in memory, and the kube adapter over HTTP; embedders can implement it over any
 //! store. Implementations report failures as [`StoreError`]s.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
 use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, error::StoreError};
 
 /// The format of a patch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.content_type())]
 pub enum PatchType {
     /// RFC 7396.
     Merge,
@@ -36,12 +37,6 @@ impl serde::Serialize for PatchType {
     /// The media type.
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.content_type())
-    }
-}
-
-impl fmt::Display for PatchType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.content_type())
     }
 }
 

@@ -1,13 +1,14 @@
 //! Timestamps of the Kubernetes API, without a clock.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use jiff::{civil, tz::Offset};
 
 use crate::error::FieldError;
 
 /// Nanoseconds since the Unix epoch. Arithmetic saturates, so that no date causes a panic.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", self.instant())]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -102,7 +103,7 @@ fn nanos(duration: Duration) -> i64 {
 }
 
 /// A day, printed as in labels: `2026-03-01`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub struct Date(civil::Date);
 
 impl Date {
@@ -138,18 +139,6 @@ impl Date {
             civil::Weekday::Saturday => "Saturday",
             civil::Weekday::Sunday => "Sunday",
         }
-    }
-}
-
-impl fmt::Display for Date {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-impl fmt::Display for Timestamp {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.instant())
     }
 }
 

@@ -3,7 +3,7 @@
 //! Behaviours are defined once, next to the code that uses them, and are resolved here: no planner compares
 //! version numbers. Behaviours that several crates use are in [`behavior`].
 
-use std::{fmt, str::FromStr};
+use std::str::FromStr;
 
 use crate::error::FieldError;
 
@@ -19,7 +19,8 @@ use crate::error::FieldError;
 /// assert!("1.12.9".parse::<KubernetesVersion>().is_err());
 /// # Ok::<(), kubegc_core::FieldError>(())
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("1.{minor}.{patch}")]
 pub struct KubernetesVersion {
     minor: u16,
     patch: u16,
@@ -107,12 +108,6 @@ impl FromStr for KubernetesVersion {
             return Err(bad());
         }
         Self::new(minor, patch)
-    }
-}
-
-impl fmt::Display for KubernetesVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "1.{}.{}", self.minor, self.patch)
     }
 }
 

@@ -7,14 +7,14 @@
 
 mod raw;
 
-use std::{borrow::Cow, fmt, sync::LazyLock};
+use std::sync::LazyLock;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::json::{DUPLICATE, Text};
+use kubegc_core::json::{Any, DUPLICATE, ReadAny, Scalar, Text};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess},
 };
 
 pub use self::raw::Raw;
@@ -58,7 +58,7 @@ impl Serialize for Body<'_> {
 
 impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Kept::Facts.deserialize(deserializer).map(Self)
+        Any(Kept::Facts).deserialize(deserializer).map(Self)
     }
 }
 
@@ -68,7 +68,7 @@ pub struct Annotations<'a>(pub(crate) Raw<'a>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for Annotations<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Kept::Annotations.deserialize(deserializer).map(Self)
+        Any(Kept::Annotations).deserialize(deserializer).map(Self)
     }
 }
 
@@ -92,74 +92,23 @@ impl Kept {
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Kept {
+impl<'de> ReadAny<'de> for Kept {
     type Value = Raw<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw<'de>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Kept {
-    type Value = Raw<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any value")
+    fn scalar(self, scalar: Scalar<'de>) -> Raw<'de> {
+        match scalar {
+            Scalar::Null => Raw::Null,
+            Scalar::Flag(flag) => Raw::Flag(flag),
+            Scalar::Number(number) => number.map_or(Raw::OtherNumber, Raw::Number),
+            Scalar::Text(text) => Raw::Text(Text(text)),
+        }
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Raw<'de>, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<Raw<'de>, E> {
-        Ok(Raw::Null)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Raw<'de>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Raw<'de>, E> {
-        Ok(Raw::Flag(flag))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Raw<'de>, E> {
-        Ok(Raw::Number(number))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Raw<'de>, E> {
-        Ok(i64::try_from(number).map_or(Raw::OtherNumber, Raw::Number))
-    }
-
-    fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Raw<'de>, E> {
-        Ok(Raw::OtherNumber)
-    }
-
-    fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Raw<'de>, E> {
-        Ok(Raw::OtherNumber)
-    }
-
-    fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Raw<'de>, E> {
-        Ok(Raw::OtherNumber)
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Raw<'de>, E> {
-        Ok(Raw::Text(Text(Cow::Borrowed(text))))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Raw<'de>, E> {
-        self.visit_string(text.to_owned())
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Raw<'de>, E> {
-        Ok(Raw::Text(Text(Cow::Owned(text))))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw<'de>, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut list: A) -> Result<Raw<'de>, A::Error> {
         let mut entries = Vec::new();
         match self {
             Self::Facts | Self::All => {
-                while let Some(entry) = list.next_element_seed(self)? {
+                while let Some(entry) = list.next_element_seed(Any(self))? {
                     entries.push(entry);
                 }
             }
@@ -168,7 +117,7 @@ impl<'de> Visitor<'de> for Kept {
         Ok(Raw::List(entries))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Raw<'de>, A::Error> {
+    fn map<A: MapAccess<'de>>(self, map: A) -> Result<Raw<'de>, A::Error> {
         match self {
             Self::Facts => fields(map, Self::of),
             Self::All => fields(map, |key| Self::of(key).or(Some(Self::Facts))),
@@ -198,7 +147,7 @@ fn fields<'de, A: MapAccess<'de>>(
             // Conditions and containers have no more.
             fields.reserve(8);
         }
-        fields.push((key, map.next_value_seed(kept)?));
+        fields.push((key, map.next_value_seed(Any(kept))?));
     }
     Ok(Raw::Map(fields))
 }
@@ -207,7 +156,7 @@ fn annotations<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error>
     let mut annotations = Vec::new();
     while let Some(key) = map.next_key::<Text<'de>>()? {
         if ANNOTATIONS.contains(&key.as_str()) {
-            let value = map.next_value_seed(Kept::Facts)?;
+            let value = map.next_value_seed(Any(Kept::Facts))?;
             if !value.is_null() {
                 annotations.push((key, value));
             }
@@ -225,7 +174,7 @@ fn data<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
     while let Some(key) = map.next_key::<Text<'de>>()? {
         if matches!(key.as_str(), "since" | "expiration") {
             data.retain(|(known, _)| *known != key);
-            data.push((key, map.next_value_seed(Kept::Facts)?));
+            data.push((key, map.next_value_seed(Any(Kept::Facts))?));
         } else {
             has_others = true;
             map.next_value::<IgnoredAny>()?;

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use kubegc_core::json::{DUPLICATE, MetaFields, Soft, Text, WrongType};
+use kubegc_core::json::{Any, DUPLICATE, MetaFields, Soft, Text, WrongType};
 use serde::{
     Deserialize, Deserializer,
     de::{self, DeserializeSeed, IgnoredAny, MapAccess, Visitor},
@@ -150,7 +150,7 @@ impl<'de> Visitor<'de> for ItemSeed<'_, 'de> {
                     map.next_value::<IgnoredAny>()?;
                 }
                 field => match item.kept(field, hint) {
-                    Some(kept) => item.body.put(key, map.next_value_seed(kept)?),
+                    Some(kept) => item.body.put(key, map.next_value_seed(Any(kept))?),
                     None => {
                         map.next_value::<IgnoredAny>()?;
                     }

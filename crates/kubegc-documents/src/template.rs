@@ -6,7 +6,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
-use kubegc_core::json::Text;
+use kubegc_core::json::{Any, Text};
 use serde::{
     Deserialize,
     de::{DeserializeSeed, Error, MapAccess, value::MapAccessDeserializer},
@@ -34,7 +34,7 @@ pub(crate) fn read<'de, A: MapAccess<'de>>(map: A) -> Result<Raw<'de>, A::Error>
     if let Value::Object(fields) = &mut spec {
         fields.retain(|key, _| key == "restartPolicy");
     }
-    let spec = Kept::All.deserialize(spec).map_err(A::Error::custom)?;
+    let spec = Any(Kept::All).deserialize(spec).map_err(A::Error::custom)?;
     let digest = Raw::Text(Text(digest.to_string().into()));
     Ok(Raw::Map(vec![
         Raw::entry(DIGEST, digest),

@@ -8,12 +8,11 @@
 //! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
 //! 1.13 to 1.36.
 
-use std::fmt;
-
 use kubegc_core::{ObjectMeta, OwnerReference, PropagationPolicy, Uid, metadata};
 
 /// The class of an owner ([R-1](crate::rules#r-1)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display(rename_all = "lowercase")]
 pub enum Class {
     /// It exists and keeps the dependent.
     Solid,
@@ -21,16 +20,6 @@ pub enum Class {
     Dangling,
     /// It is being deleted in the foreground and waits for its dependents.
     Waiting,
-}
-
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Solid => "solid",
-            Self::Dangling => "dangling",
-            Self::Waiting => "waiting",
-        })
-    }
 }
 
 kubegc_core::reasons! {

@@ -33,7 +33,16 @@ pub enum Effect {
 /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
 /// 1.20.2. Operators search for the text, so it is upstream's.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display(
+    "ownerRef [{}/{}, namespace: {}, name: {}, uid: {}] does not exist in namespace {}",
+    reference.api_version,
+    reference.kind,
+    dependent.namespace,
+    reference.name,
+    reference.uid,
+    Quoted(&dependent.namespace)
+)]
 pub struct InvalidNamespace {
     /// The dependent, which the Event is about.
     pub dependent: ObjectRef,
@@ -49,24 +58,6 @@ impl InvalidNamespace {
 
     pub const fn new(dependent: ObjectRef, reference: OwnerReference) -> Self {
         Self { dependent, reference }
-    }
-}
-
-impl fmt::Display for InvalidNamespace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OwnerReference {
-            api_version,
-            kind,
-            name,
-            uid,
-            ..
-        } = &self.reference;
-        let namespace = &self.dependent.namespace;
-        write!(
-            f,
-            "ownerRef [{api_version}/{kind}, namespace: {namespace}, name: {name}, uid: {uid}] does not exist in namespace {}",
-            Quoted(namespace)
-        )
     }
 }
 

@@ -82,15 +82,14 @@ impl Change {
             (Self::RemoveOwners(owners), _) => {
                 let references = object.owner_references.iter();
                 let kept = references.filter(|reference| !owners.contains(&reference.uid));
-                merge_references(
-                    read_at,
-                    kept.map(|reference| (reference, reference.block_owner_deletion)),
-                )
+                let kept = kept.map(|kept| reference(kept, kept.block_owner_deletion));
+                merge_list(read_at, "ownerReferences", kept)
             }
             (Self::Unblock(owners), PatchType::Strategic) => unblock(version, &object.uid, owners),
             // The whole list is replaced with the graph's view.
             (Self::Unblock(owners), _) => {
-                merge_references(read_at, owners.iter().map(|owner| (owner, Some(false))))
+                let owners = owners.iter().map(|owner| reference(owner, Some(false)));
+                merge_list(read_at, "ownerReferences", owners)
             }
             (Self::RemoveFinalizer(name), _) => return remove_finalizer(read_at, &object.finalizers, name),
         })
@@ -133,80 +132,53 @@ impl Change {
 /// *All* references with one of the uids are removed, also those whose other coordinates are right
 /// ([P-10](crate::rules#p-10)).
 fn remove_owners(version: KubernetesVersion, dependent: &Uid, owners: &[Uid]) -> Body {
-    let mut out = Vec::with_capacity(96 + 64 * owners.len());
-    if version.has(behavior::DELETE_REFERENCES_UID_FIRST) {
-        out.extend_from_slice(br#"{"metadata":{"uid":"#);
-        push_string(&mut out, &dependent.text());
-        out.extend_from_slice(br#","ownerReferences":"#);
-        if owners.is_empty() {
-            out.extend_from_slice(b"null");
+    let uid_first = version.has(behavior::DELETE_REFERENCES_UID_FIRST);
+    // Upstream formatted this as text at first, without escaping.
+    let uid_string = |uid: &Uid| {
+        if uid_first {
+            string(&uid.text())
         } else {
-            push_array(&mut out, owners, |out, owner| {
-                out.extend_from_slice(br#"{"$patch":"delete","uid":"#);
-                push_string(out, &owner.text());
-                out.push(b'}');
-            });
+            format!("\"{}\"", uid.text().as_str())
         }
-        out.extend_from_slice(b"}}");
+    };
+    let delete = |owner| format!(r#"{{"$patch":"delete","uid":{}}}"#, uid_string(owner));
+    let uid = format!(r#""uid":{}"#, uid_string(dependent));
+    if uid_first {
+        let references = array_or_null(owners.iter().map(delete));
+        metadata(&[uid, format!(r#""ownerReferences":{references}"#)])
     } else {
-        // Upstream formats this as text, without escaping.
-        out.extend_from_slice(br#"{"metadata":{"ownerReferences":"#);
-        push_array(&mut out, owners, |out, owner| {
-            out.extend_from_slice(br#"{"$patch":"delete","uid":""#);
-            out.extend_from_slice(owner.text().as_bytes());
-            out.extend_from_slice(br#""}"#);
-        });
-        out.extend_from_slice(br#","uid":""#);
-        out.extend_from_slice(dependent.text().as_bytes());
-        out.extend_from_slice(br#""}}"#);
+        let references = array(owners.iter().map(delete));
+        metadata(&[format!(r#""ownerReferences":{references}"#), uid])
     }
-    out.into()
 }
 
 /// Makes the blocking references of the graph's node non-blocking, as a strategic merge patch
 /// ([P-3](crate::rules#p-3)). The patch expects the item's uid, unless that is empty: upstream marshals a
 /// whole `ObjectMeta`, which omits an empty uid.
 fn unblock(version: KubernetesVersion, item: &Uid, node_owners: &[OwnerReference]) -> Body {
-    let mut out = Vec::with_capacity(96 + 192 * node_owners.len());
-    out.extend_from_slice(br#"{"metadata":{"#);
-    let fields_from = out.len();
+    let mut fields = Vec::new();
     if !item.is_empty() {
-        out.extend_from_slice(br#""uid":"#);
-        push_string(&mut out, &item.text());
+        fields.push(format!(r#""uid":{}"#, string(&item.text())));
     }
     if !version.has(behavior::ZERO_TIMESTAMPS_ARE_OMITTED) {
-        push_comma_after(&mut out, fields_from);
-        out.extend_from_slice(br#""creationTimestamp":null"#);
+        fields.push(r#""creationTimestamp":null"#.to_owned());
     }
-    let mut blocking = node_owners
-        .iter()
-        .filter(|reference| reference.is_blocking())
-        .peekable();
+    let mut blocking = node_owners.iter().filter(|owner| owner.is_blocking()).peekable();
     if blocking.peek().is_some() {
-        push_comma_after(&mut out, fields_from);
-        out.extend_from_slice(br#""ownerReferences":"#);
-        push_array(&mut out, blocking, |out, reference| {
-            push_reference(out, reference, Some(false))
-        });
+        let references = array(blocking.map(|owner| reference(owner, Some(false))));
+        fields.push(format!(r#""ownerReferences":{references}"#));
     }
-    out.extend_from_slice(b"}}");
-    out.into()
+    metadata(&fields)
 }
 
-/// Removes every occurrence of a finalizer, as a JSON merge patch of the list that was read
-/// ([P-5](crate::rules#p-5)). `None` if it has no such finalizer.
+/// Removes every occurrence of a finalizer ([P-5](crate::rules#p-5)). `None` if it has no such finalizer.
 fn remove_finalizer(read_at: &ResourceVersion, current: &[Arc<str>], finalizer: &str) -> Option<Body> {
     let kept = without(current, finalizer)?;
-    let mut out = Vec::with_capacity(96);
-    push_read_at(&mut out, read_at);
-    out.extend_from_slice(br#","finalizers":"#);
-    if kept.is_empty() {
-        out.extend_from_slice(b"null");
-    } else {
-        push_array(&mut out, &kept, |out, name| push_string(out, name));
-    }
-    out.extend_from_slice(b"}}");
-    Some(out.into())
+    Some(merge_list(
+        read_at,
+        "finalizers",
+        kept.iter().map(|name| string(name)),
+    ))
 }
 
 /// The remaining finalizers; `None` if nothing would change.
@@ -219,92 +191,70 @@ pub(crate) fn without(current: &[Arc<str>], finalizer: &str) -> Option<Vec<Arc<s
     (kept.len() < current.len()).then_some(kept)
 }
 
-fn merge_references<'a>(
-    read_at: &ResourceVersion,
-    references: impl Iterator<Item = (&'a OwnerReference, Option<bool>)>,
-) -> Body {
-    let mut out = Vec::with_capacity(256);
-    push_read_at(&mut out, read_at);
-    out.extend_from_slice(br#","ownerReferences":"#);
-    let mut references = references.peekable();
-    if references.peek().is_none() {
-        out.extend_from_slice(b"null");
-    } else {
-        push_array(&mut out, references, |out, (reference, blocking)| {
-            push_reference(out, reference, blocking)
-        });
-    }
-    out.extend_from_slice(b"}}");
-    out.into()
+/// A JSON merge patch of a list as it was read.
+fn merge_list(read_at: &ResourceVersion, field: &str, items: impl Iterator<Item = String>) -> Body {
+    let read_at = format!(r#""resourceVersion":{}"#, string(read_at.as_str()));
+    metadata(&[read_at, format!(r#""{field}":{}"#, array_or_null(items))])
 }
 
-/// Separates the next field from those written since `fields_from`, if there are any.
-fn push_comma_after(out: &mut Vec<u8>, fields_from: usize) {
-    if out.len() > fields_from {
-        out.push(b',');
-    }
+fn metadata(fields: &[String]) -> Body {
+    let body = format!(r#"{{"metadata":{{{}}}}}"#, fields.join(","));
+    body.into_bytes().into()
 }
 
-fn push_read_at(out: &mut Vec<u8>, read_at: &ResourceVersion) {
-    out.extend_from_slice(br#"{"metadata":{"resourceVersion":"#);
-    push_string(out, read_at.as_str());
+fn reference(reference: &OwnerReference, blocking: Option<bool>) -> String {
+    let texts = [
+        ("apiVersion", &*reference.api_version),
+        ("kind", &*reference.kind),
+        ("name", &*reference.name),
+        ("uid", &*reference.uid.text()),
+    ];
+    let texts = texts.map(|(key, text)| format!(r#""{key}":{}"#, string(text)));
+    let flags = [
+        ("controller", reference.controller),
+        ("blockOwnerDeletion", blocking),
+    ];
+    let flags = flags
+        .into_iter()
+        .filter_map(|(key, flag)| Some(format!(r#""{key}":{}"#, flag?)));
+    let fields: Vec<String> = texts.into_iter().chain(flags).collect();
+    format!("{{{}}}", fields.join(","))
 }
 
-fn push_reference(out: &mut Vec<u8>, reference: &OwnerReference, blocking: Option<bool>) {
-    out.extend_from_slice(br#"{"apiVersion":"#);
-    push_string(out, &reference.api_version);
-    out.extend_from_slice(br#","kind":"#);
-    push_string(out, &reference.kind);
-    out.extend_from_slice(br#","name":"#);
-    push_string(out, &reference.name);
-    out.extend_from_slice(br#","uid":"#);
-    push_string(out, &reference.uid.text());
-    push_flag(out, br#","controller":"#, reference.controller);
-    push_flag(out, br#","blockOwnerDeletion":"#, blocking);
-    out.push(b'}');
-}
-
-fn push_flag(out: &mut Vec<u8>, key: &[u8], flag: Option<bool>) {
-    if let Some(flag) = flag {
-        out.extend_from_slice(key);
-        out.extend_from_slice(if flag { b"true" } else { b"false" });
-    }
-}
-
-/// Appends a JSON string. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go's `encoding/json` does for the
-/// sake of browsers. A general serialiser escapes other characters.
-fn push_string(out: &mut Vec<u8>, text: &str) {
-    out.push(b'"');
+/// A JSON string. `<`, `>`, `&`, U+2028 and U+2029 are escaped, as Go's `encoding/json` does for the sake of
+/// browsers. A general serialiser escapes other characters.
+fn string(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
     for char in text.chars() {
         match char {
-            '"' => out.extend_from_slice(b"\\\""),
-            '\\' => out.extend_from_slice(b"\\\\"),
-            '\n' => out.extend_from_slice(b"\\n"),
-            '\r' => out.extend_from_slice(b"\\r"),
-            '\t' => out.extend_from_slice(b"\\t"),
+            '"' | '\\' => out.extend(['\\', char]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
             '\0'..' ' | '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                out.extend_from_slice(format!("\\u{:04x}", u32::from(char)).as_bytes());
+                out.push_str(&format!("\\u{:04x}", u32::from(char)));
             }
-            plain => out.extend_from_slice(plain.encode_utf8(&mut [0; 4]).as_bytes()),
+            plain => out.push(plain),
         }
     }
-    out.push(b'"');
+    out.push('"');
+    out
 }
 
-/// Appends `items` between brackets, separated by commas.
-fn push_array<T>(
-    out: &mut Vec<u8>,
-    items: impl IntoIterator<Item = T>,
-    mut push: impl FnMut(&mut Vec<u8>, T),
-) {
-    out.push(b'[');
-    for (at, item) in items.into_iter().enumerate() {
-        if at > 0 {
-            out.push(b',');
-        }
-        push(out, item);
+fn array(items: impl Iterator<Item = String>) -> String {
+    let items: Vec<String> = items.collect();
+    format!("[{}]", items.join(","))
+}
+
+/// Go marshals an empty slice that was never made as null.
+fn array_or_null(items: impl Iterator<Item = String>) -> String {
+    let mut items = items.peekable();
+    if items.peek().is_none() {
+        "null".to_owned()
+    } else {
+        array(items)
     }
-    out.push(b']');
 }
 
 #[cfg(test)]
@@ -356,8 +306,6 @@ mod tests {
     /// Characters that no recorded patch has.
     #[test]
     fn strings_are_escaped_as_go_does() {
-        let mut out = Vec::new();
-        push_string(&mut out, "a\r\u{202a}");
-        assert_eq!(String::from_utf8_lossy(&out), "\"a\\r\u{202a}\"");
+        assert_eq!(string("a\r\u{202a}"), "\"a\\r\u{202a}\"");
     }
 }

@@ -15,7 +15,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -89,7 +88,8 @@ pub enum Why {
 }
 
 /// Group and kind: versions of one kind share their objects.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{kind}{}{group}", if group.is_empty() { "" } else { "." })]
 pub struct GroupKind {
     /// API group; empty for the core group.
     pub group: Arc<str>,
@@ -101,17 +101,6 @@ impl GroupKind {
         Self {
             group: group.into(),
             kind: kind.into(),
-        }
-    }
-}
-
-impl fmt::Display for GroupKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.kind)?;
-        if self.group.is_empty() {
-            Ok(())
-        } else {
-            write!(f, ".{}", self.group)
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Reports how much was read.
 
 use std::{
-    fmt,
     io::{self, Read},
     sync::{Arc, Mutex, PoisonError},
 };
@@ -10,7 +9,8 @@ use std::{
 const STEP_BYTES: u64 = 1 << 20;
 
 /// Counts the bytes that all its clones read, and reports them.
-#[derive(Clone)]
+#[derive(Clone, derive_more::Debug)]
+#[debug("Progress {{ .. }}")]
 pub(crate) struct Progress(Arc<Mutex<Count>>);
 
 struct Count {
@@ -37,12 +37,6 @@ impl Progress {
             let bytes = count.bytes;
             (count.report)(bytes);
         }
-    }
-}
-
-impl fmt::Debug for Progress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Progress").finish_non_exhaustive()
     }
 }
 

@@ -1,16 +1,15 @@
 //! Distributes work over threads of the caller's choice.
 
-use std::{
-    fmt,
-    sync::{
-        OnceLock,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
-    },
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 /// Calls a function on several threads, and returns when all calls have returned.
 type Run = dyn Fn(&(dyn Fn() + Sync)) + Send + Sync;
 
+#[derive(derive_more::Debug)]
+#[debug("Threads {{ .. }}")]
 pub(crate) struct Threads(Box<Run>);
 
 /// No thread in addition to the caller's.
@@ -48,11 +47,5 @@ impl Threads {
             }
         });
         results.into_iter().map(OnceLock::into_inner).collect()
-    }
-}
-
-impl fmt::Debug for Threads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Threads").finish_non_exhaustive()
     }
 }

@@ -1,6 +1,6 @@
 //! The Kubernetes version of the dumped cluster, as far as the dump contains it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::KubernetesVersion;
 use serde_json::Value;
@@ -8,13 +8,15 @@ use serde_json::Value;
 use crate::Place;
 
 #[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum VersionSource {
     /// `status.nodeInfo.kubeletVersion` of the node with the newest kubelet. The API server is never older,
     /// and may be newer.
+    #[display("a kubelet")]
     Kubelet,
     /// The API server: `kubectl version -o json`, `kubectl get --raw /version`, or the
     /// `cluster-info/cluster_version.json` of a support bundle.
+    #[display("the API server")]
     ApiServer,
 }
 
@@ -35,7 +37,8 @@ pub enum VersionSource {
 /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
 /// ```
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{text} by {source} in {place}")]
 pub struct DetectedVersion {
     pub source: VersionSource,
     /// The release, or the oldest one that kubegc knows.
@@ -43,16 +46,6 @@ pub struct DetectedVersion {
     /// The text as the dump has it, such as `v1.28.3-gke.100`.
     pub text: Arc<str>,
     pub place: Place,
-}
-
-impl fmt::Display for DetectedVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let by = match self.source {
-            VersionSource::Kubelet => "a kubelet",
-            VersionSource::ApiServer => "the API server",
-        };
-        write!(f, "{} by {by} in {}", self.text, self.place)
-    }
 }
 
 impl DetectedVersion {

@@ -6,7 +6,7 @@
 
 mod builtin;
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
@@ -75,7 +75,8 @@ impl Verbs {
 }
 
 /// One resource in one version, as discovery lists it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}/{resource}", self.api_version())]
 pub struct ApiResource {
     /// API group; empty for the core group.
     pub group: Arc<str>,
@@ -171,12 +172,6 @@ impl ApiResource {
         } else {
             format!("{}.{}", self.kind, self.group)
         }
-    }
-}
-
-impl fmt::Display for ApiResource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.api_version(), self.resource)
     }
 }
 

@@ -1,8 +1,10 @@
 //! Fields that occur more than once in an object.
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess};
+
+use super::{Any, ReadAny, Scalar};
 
 /// Fields that are named of one document.
 const FIELDS_MAX: usize = 100;
@@ -25,7 +27,7 @@ pub fn duplicate_fields<'de, D: Deserializer<'de>>(document: D) -> Vec<String> {
         path: "",
         found: &mut found,
     };
-    let _incomplete = walk.deserialize(document);
+    let _incomplete = Any(walk).deserialize(document);
     found
 }
 
@@ -34,22 +36,12 @@ struct Walk<'w> {
     found: &'w mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'de> ReadAny<'de> for Walk<'_> {
     type Value = ();
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
+    fn scalar(self, _: Scalar<'de>) {}
 
-impl<'de> Visitor<'de> for Walk<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+    fn map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let mut seen = BTreeSet::new();
         while let Some(key) = map.next_key::<String>()? {
             let path = match self.path {
@@ -59,15 +51,15 @@ impl<'de> Visitor<'de> for Walk<'_> {
             if !seen.insert(key) && self.found.len() < FIELDS_MAX && !self.found.contains(&path) {
                 self.found.push(path.clone());
             }
-            map.next_value_seed(Walk {
+            map.next_value_seed(Any(Walk {
                 path: &path,
                 found: self.found,
-            })?;
+            }))?;
         }
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
+    fn list<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
         let mut index = 0_u64;
         // Every iteration consumes an element.
         loop {
@@ -76,34 +68,10 @@ impl<'de> Visitor<'de> for Walk<'_> {
                 path: &path,
                 found: self.found,
             };
-            if seq.next_element_seed(walk)?.is_none() {
+            if seq.next_element_seed(Any(walk))?.is_none() {
                 return Ok(());
             }
             index += 1;
         }
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! The fields of `metadata`.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use serde::{
     Deserialize,
@@ -166,7 +166,8 @@ impl<A> MetaFields<'_, A> {
 }
 
 /// A field whose value has another type than the API defines.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, derive_more::Display)]
+#[display("{field}: {}", self.problem())]
 pub struct WrongType {
     /// Path from the object's root, such as `metadata.ownerReferences[0].uid`.
     pub field: String,
@@ -185,12 +186,6 @@ impl WrongType {
 
     pub fn problem(&self) -> String {
         format!("expected {}, found {}", self.expected, self.found.name())
-    }
-}
-
-impl fmt::Display for WrongType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem())
     }
 }
 

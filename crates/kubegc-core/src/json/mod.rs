@@ -19,6 +19,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod any;
 mod duplicates;
 mod metadata;
 mod patch;
@@ -29,6 +30,7 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 
 pub use self::{
+    any::{Any, ReadAny, Scalar},
     duplicates::duplicate_fields,
     metadata::{MetaFields, OwnerFields, WrongType},
     patch::MetadataPatch,

@@ -1,14 +1,14 @@
 //! Reads a field that may be of the wrong type without failing: the field is then unknown, and the rest of
 //! the object is still read.
 
-use std::{borrow::Cow, collections::BTreeSet, fmt, marker::PhantomData};
+use std::{collections::BTreeSet, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{self, IgnoredAny, MapAccess, SeqAccess, Visitor},
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess},
 };
 
-use super::{JsonType, Text};
+use super::{Any, JsonType, ReadAny, Scalar, Text};
 
 /// The value of a field that may have a wrong type.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -44,23 +44,13 @@ impl Soft<Text<'_>> {
     }
 }
 
-/// A type that fields are expected to have. A value that no method accepts has the wrong type.
+/// A type that fields are expected to have. A value that no function accepts has the wrong type.
 pub trait Expected<'de>: Sized {
     /// The type in words.
     const WORDS: &'static str;
 
-    /// A string.
-    fn of_text(_text: Cow<'de, str>) -> Option<Self> {
-        None
-    }
-
-    /// A whole number of 64 bits.
-    fn of_number(_number: i64) -> Option<Self> {
-        None
-    }
-
-    /// A boolean.
-    fn of_flag(_flag: bool) -> Option<Self> {
+    /// Neither a list nor a map.
+    fn of_scalar(_scalar: Scalar<'de>) -> Option<Self> {
         None
     }
 
@@ -86,24 +76,33 @@ pub trait Expected<'de>: Sized {
 impl<'de: 'a, 'a> Expected<'de> for Text<'a> {
     const WORDS: &'static str = "a string";
 
-    fn of_text(text: Cow<'de, str>) -> Option<Self> {
-        Some(Text(text))
+    fn of_scalar(scalar: Scalar<'de>) -> Option<Self> {
+        match scalar {
+            Scalar::Text(text) => Some(Text(text)),
+            _ => None,
+        }
     }
 }
 
 impl Expected<'_> for i64 {
     const WORDS: &'static str = "a whole number";
 
-    fn of_number(number: i64) -> Option<Self> {
-        Some(number)
+    fn of_scalar(scalar: Scalar<'_>) -> Option<Self> {
+        match scalar {
+            Scalar::Number(number) => number,
+            _ => None,
+        }
     }
 }
 
 impl Expected<'_> for bool {
     const WORDS: &'static str = "true or false";
 
-    fn of_flag(flag: bool) -> Option<Self> {
-        Some(flag)
+    fn of_scalar(scalar: Scalar<'_>) -> Option<Self> {
+        match scalar {
+            Scalar::Flag(flag) => Some(flag),
+            _ => None,
+        }
     }
 }
 
@@ -154,81 +153,37 @@ impl<'de: 'a, 'a> Expected<'de> for Labels<'a> {
     }
 }
 
-struct SoftVisitor<T>(PhantomData<T>);
+struct ReadSoft<T>(PhantomData<T>);
 
-impl<'de, T: Expected<'de>> SoftVisitor<T> {
+impl<T> ReadSoft<T> {
     fn settle(value: Option<T>, found: JsonType) -> Soft<T> {
         value.map_or(Soft::Wrong(found), Soft::Is)
     }
 }
 
-impl<'de, T: Expected<'de>> Visitor<'de> for SoftVisitor<T> {
+impl<'de, T: Expected<'de>> ReadAny<'de> for ReadSoft<T> {
     type Value = Soft<T>;
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(T::WORDS)
+    const WORDS: &'static str = T::WORDS;
+
+    fn scalar(self, scalar: Scalar<'de>) -> Soft<T> {
+        match scalar.json_type() {
+            JsonType::Null => Soft::Absent,
+            found => Self::settle(T::of_scalar(scalar), found),
+        }
     }
 
-    fn visit_unit<E: de::Error>(self) -> Result<Soft<T>, E> {
-        Ok(Soft::Absent)
-    }
-
-    fn visit_none<E: de::Error>(self) -> Result<Soft<T>, E> {
-        Ok(Soft::Absent)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Soft<T>, D::Error> {
-        deserializer.deserialize_any(self)
-    }
-
-    fn visit_bool<E: de::Error>(self, flag: bool) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_flag(flag), JsonType::Boolean))
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_number(number), JsonType::Number))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Soft<T>, E> {
-        let number = i64::try_from(number).ok();
-        Ok(Self::settle(number.and_then(T::of_number), JsonType::Number))
-    }
-
-    fn visit_i128<E: de::Error>(self, _number: i128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(JsonType::Number))
-    }
-
-    fn visit_u128<E: de::Error>(self, _number: u128) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(JsonType::Number))
-    }
-
-    fn visit_f64<E: de::Error>(self, _number: f64) -> Result<Soft<T>, E> {
-        Ok(Soft::Wrong(JsonType::Number))
-    }
-
-    fn visit_borrowed_str<E: de::Error>(self, text: &'de str) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Borrowed(text)), JsonType::String))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Soft<T>, E> {
-        self.visit_string(text.to_owned())
-    }
-
-    fn visit_string<E: de::Error>(self, text: String) -> Result<Soft<T>, E> {
-        Ok(Self::settle(T::of_text(Cow::Owned(text)), JsonType::String))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Soft<T>, A::Error> {
+    fn list<A: SeqAccess<'de>>(self, list: A) -> Result<Soft<T>, A::Error> {
         Ok(Self::settle(T::of_list(list)?, JsonType::List))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Soft<T>, A::Error> {
+    fn map<A: MapAccess<'de>>(self, map: A) -> Result<Soft<T>, A::Error> {
         Ok(Self::settle(T::of_map(map)?, JsonType::Map))
     }
 }
 
 impl<'de, T: Expected<'de>> Deserialize<'de> for Soft<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(SoftVisitor(PhantomData))
+        Any(ReadSoft(PhantomData)).deserialize(deserializer)
     }
 }

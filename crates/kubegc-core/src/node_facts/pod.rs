@@ -1,13 +1,14 @@
 //! The pods that a node knows, and the state of each.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use crate::{Uid, identity::kubectl_name};
 
 /// The pod of a container or sandbox.
 ///
 /// Order and equality compare the uid first.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", kubectl_name("", "Pod", namespace, name))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct PodIdentity {
     /// Uid; empty if the runtime does not report it, as upstream.
@@ -16,12 +17,6 @@ pub struct PodIdentity {
     pub namespace: Arc<str>,
     /// Name; empty if the runtime does not report it.
     pub name: Arc<str>,
-}
-
-impl fmt::Display for PodIdentity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&kubectl_name("", "Pod", &self.namespace, &self.name))
-    }
 }
 
 impl From<[&str; 3]> for PodIdentity {

@@ -36,35 +36,24 @@ pub trait PlannedAction {
 
 /// The reason of a wrapped planner.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Withheld<R> {
     /// The reason of the wrapped planner.
     Planner(R),
+    #[display("it is protected")]
     Protected,
     /// The plan has its [maximum](Planner::limit_deletions) of deletions.
+    #[display("the plan has reached its limit of deletions, which is {deletions_max}")]
     LimitReached {
         /// The maximum number of deletions in a plan.
         deletions_max: usize,
     },
     /// The object is not [approved](Planner::require_approval).
+    #[display("it waits for approval")]
     ApprovalRequired,
     /// An earlier action that must come first is withheld.
+    #[display("an earlier action that must come first is withheld")]
     EarlierWithheld,
-}
-
-impl<R: fmt::Display> fmt::Display for Withheld<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Planner(reason) => reason.fmt(f),
-            Self::Protected => f.write_str("it is protected"),
-            Self::LimitReached { deletions_max } => write!(
-                f,
-                "the plan has reached its limit of deletions, which is {deletions_max}"
-            ),
-            Self::ApprovalRequired => f.write_str("it waits for approval"),
-            Self::EarlierWithheld => f.write_str("an earlier action that must come first is withheld"),
-        }
-    }
 }
 
 /// Says why an action is withheld, from the facts, the action, and the number of deletions before it in the

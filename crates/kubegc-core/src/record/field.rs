@@ -12,8 +12,9 @@
 /// assert_eq!(replicas.known(), Some(&0));
 /// assert_eq!(Field::<i32>::Unread.known(), None);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::From)]
 pub enum Field<T> {
+    #[from]
     Known(T),
     /// The field is missing from the dump, or its value has the wrong type.
     Unread,
@@ -44,11 +45,5 @@ impl<T> Field<T> {
             Self::Known(value) => Field::Known(convert(value)),
             Self::Unread => Field::Unread,
         }
-    }
-}
-
-impl<T> From<T> for Field<T> {
-    fn from(value: T) -> Self {
-        Self::Known(value)
     }
 }

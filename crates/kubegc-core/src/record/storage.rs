@@ -1,6 +1,6 @@
 //! Fields of persistent volumes and claims.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use super::Field;
 use crate::Uid;
@@ -71,18 +71,13 @@ pub struct VolumeAnnotations {
 }
 
 /// `spec.claimRef` of a PersistentVolume.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{namespace}/{name}")]
 pub struct ClaimRef {
     pub namespace: Arc<str>,
     pub name: Arc<str>,
     /// Uid of the claim; empty if the volume is reserved for any claim of that name.
     pub uid: Uid,
-}
-
-impl fmt::Display for ClaimRef {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.namespace, self.name)
-    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

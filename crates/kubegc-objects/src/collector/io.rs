@@ -1,6 +1,6 @@
 //! Inputs and outputs of a collector.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{Catalog, ObjectMeta, Timestamp};
 
@@ -10,14 +10,9 @@ use crate::{
 };
 
 /// Identifies one call, so that responses can arrive in any order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("call {_0}")]
 pub struct CallId(pub(super) u64);
-
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call {}", self.0)
-    }
-}
 
 /// Identifies one monitored resource. A collector never reuses it for another resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
