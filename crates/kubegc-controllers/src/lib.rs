@@ -1,8 +1,9 @@
 //! The controllers of Kubernetes, other than the garbage collector, that delete objects or change finalizers
 //! and owner references.
 //!
-//! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its
-//! [`reconcile`](Controller::reconcile) makes all decisions about one key from a [`Cache`] and a time:
+//! Each controller implements [`Controller`], in a module that is named after upstream's package or after its
+//! family. Its [`reconcile`](Controller::reconcile) makes all decisions about one key from a [`Cache`] and a
+//! time:
 //!
 //! | caller | for |
 //! |---|---|
@@ -32,11 +33,7 @@ mod defaults;
 pub mod deployment;
 mod documents;
 pub mod driver;
-pub mod endpoints;
-pub mod endpointslice;
-pub mod endpointslicemirroring;
 pub mod externalprovisioner;
-pub mod ipallocator;
 pub mod job;
 pub mod legacytokens;
 mod manager;
@@ -47,10 +44,8 @@ pub mod persistentvolume;
 mod planner;
 pub mod podcertificaterequests;
 pub mod podgc;
-pub mod podgroup;
-mod protection;
+pub mod protection;
 pub mod pvcprotection;
-pub mod pvprotection;
 mod reason;
 mod release;
 pub mod replicaset;
@@ -62,14 +57,13 @@ pub mod rules {}
 mod select;
 mod sequence;
 pub mod serviceaccounttokens;
-pub mod servicecidr;
+pub mod services;
 pub mod statefulset;
 mod storage;
 pub mod tainteviction;
 pub mod tokencleaner;
 pub mod ttlafterfinished;
 pub mod volumeattachment;
-pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
 pub use cache::{Cache, Change, Index, Key, Records};
@@ -90,7 +84,6 @@ pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement, protected_by_label};
 pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
-pub use podgroup::PodGroupProtection;
 pub use pvcprotection::PvcProtection;
 pub use reason::{Missing, Reason};
 pub use request::{

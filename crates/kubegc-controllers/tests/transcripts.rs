@@ -89,9 +89,9 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "csrcleaner" => built!(CsrCleaner),
         "daemonset" => Arc::new(controllerrevisions::DAEMON_SETS.at(release)),
         "deployment" => Arc::new(deployment::RULE.at(release)),
-        "endpoints" => Arc::new(endpoints::RULE.at(release)),
-        "endpointslice" => Arc::new(endpointslice::RULE.at(release)),
-        "endpointslicemirroring" => Arc::new(endpointslicemirroring::RULE.at(release)),
+        "endpoints" => Arc::new(services::ENDPOINTS.at(release)),
+        "endpointslice" => Arc::new(services::ENDPOINT_SLICES.at(release)),
+        "endpointslicemirroring" => Arc::new(services::MIRRORED_SLICES.at(release)),
         "externalprovisioner" => {
             let mut provisioner = ExternalProvisioner::new("csi.example.com");
             provisioner.has_finalizer = setting("finalizer") != Some("false");
@@ -135,23 +135,21 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             "quarantine" => |built, _value| built.quarantine = seconds("quarantine").expect("a number"),
             "condition" => |built, _value| built.adds_condition = false
         ),
-        "podgroup" => built!(PodGroupProtection, "enabled" => |built, _value| {
-            *built = PodGroupProtection::where_served(release);
-        }),
+        "podgroup" => Arc::new(protection::POD_GROUPS.at(release)),
         "pvcprotection" => built!(PvcProtection),
-        "pvprotection" => Arc::new(pvprotection::RULE.at(release)),
+        "pvprotection" => Arc::new(protection::PERSISTENT_VOLUMES.at(release)),
         "replicaset" => Arc::new(replicaset::RULE.at(release)),
         "resourceclaim" => Arc::new(resourceclaim::RULE.at(release)),
         "serviceaccounttokens" => Arc::new(serviceaccounttokens::RULE.at(release)),
-        "ipallocator" => Arc::new(ipallocator::RULE.at(release)),
-        "servicecidr" => Arc::new(servicecidr::RULE.at(release)),
+        "ipallocator" => Arc::new(services::IP_ADDRESSES.at(release)),
+        "servicecidr" => Arc::new(protection::SERVICE_CIDRS.at(release)),
         "statefulset" => Arc::new(statefulset::RULE.at(release)),
         "statefulsethistory" => Arc::new(controllerrevisions::STATEFUL_SETS.at(release)),
         "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
         "ttlafterfinished" => built!(TtlAfterFinished),
         "volumeattachment" => Arc::new(volumeattachment::RULE.at(release)),
-        "volumeattributesclass" => Arc::new(volumeattributesclass::RULE.at(release)),
+        "volumeattributesclass" => Arc::new(protection::VOLUME_ATTRIBUTES_CLASSES.at(release)),
         other => panic!("there is no controller {other}"),
     }
 }

@@ -6,7 +6,7 @@ use kubegc_controllers::{
     Cloud, CloudNodeLifecycle, CloudQuery, CloudResponse, Context, CronJobHistory, CsrCleaner, Key,
     LegacyTokenCleaner, Migration, NamespaceController, Operated, Operation, PersistentVolumeBinder, Plugin,
     PodCertificateRequestCleaner, PodGc, PvcProtection, Request, Response, TokenCleaner, TtlAfterFinished,
-    pvprotection, statefulset,
+    protection, statefulset,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
@@ -280,7 +280,7 @@ fn each(case: &Value, mut live: Live<'_>, resource: Resource, objects: &[Value])
 }
 
 pub(super) fn pv_protection(case: &Value) -> Result {
-    let controller = pvprotection::RULE.at(version(case)?);
+    let controller = protection::PERSISTENT_VOLUMES.at(version(case)?);
     let (live, volume) = (Live::new(&controller), from_ref(&case["volume"]));
     for outcome in each(case, live, Resource::PersistentVolumes, volume)? {
         equal_error("error", &case["error"], &outcome)?;
