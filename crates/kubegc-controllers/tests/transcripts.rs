@@ -33,7 +33,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use crate::common::{
-    at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record, write,
+    World, at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record,
 };
 
 /// A scene without its transcript.
@@ -309,18 +309,18 @@ impl Scene {
         all
     }
 
-    /// Reconciles all keys once and carries out the decisions on the cache.
-    fn run_once(&self, controller: &dyn Controller, cache: &mut Cache) {
-        for key in keys(controller, cache) {
-            let decision = self.decide(controller, cache, &key);
+    /// Reconciles all keys once and carries out the decisions.
+    fn run_once(&self, controller: &dyn Controller, world: &mut World) {
+        for key in keys(controller, &world.cache) {
+            let decision = self.decide(controller, &world.cache, &key);
             let actions = decision.actions.into_iter().map(|action| action.into_steps(true));
             for steps in actions.chain(decision.steps) {
                 let (mut sequence, mut response) = (steps.begin(), None);
                 while let Step::Perform { request, .. } = sequence.next(response.take()) {
                     response = Some(if request.is_write() {
-                        write(cache, &request, self.now)
+                        world.write(&request, self.now)
                     } else {
-                        from_cache(cache)(&request)
+                        from_cache(&world.cache)(&request)
                     });
                 }
             }
@@ -664,14 +664,14 @@ fn every_prefix_of_a_plan_leads_to_its_end() {
         let plan = scene.plan(controller, &start, scene.now);
         let planned: Vec<&Request> = plan.actions.iter().flat_map(|action| &action.requests).collect();
         let end = |executed: &[&Request]| {
-            let mut cache = start.clone();
+            let mut world = World::new(start.clone(), &scene.objects);
             for request in executed {
-                write(&mut cache, request, scene.now);
+                world.write(request, scene.now);
             }
             for _ in 0..20 {
-                let before = state(&cache);
-                scene.run_once(&**controller, &mut cache);
-                let records = state(&cache);
+                let before = state(&world.cache);
+                scene.run_once(&**controller, &mut world);
+                let records = state(&world.cache);
                 if records == before {
                     let left = records.iter().map(|record| {
                         let meta = &record.meta;
