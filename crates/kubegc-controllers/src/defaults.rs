@@ -7,8 +7,8 @@ use kubegc_core::KubernetesVersion;
 use crate::{
     CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
     NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
-    TokenCleaner, TtlAfterFinished, apiserverleases, controllerrevisions, deployment, job, protection,
-    replicaset, resourceclaim, serviceaccounttokens, services, statefulset, tainteviction, volumeattachment,
+    TokenCleaner, TtlAfterFinished, apiserverleases, controllerrevisions, deployment, job, nodes, protection,
+    replicaset, resourceclaim, services, statefulset, tokens, volumeattachment,
 };
 
 /// The controllers without settings.
@@ -18,18 +18,18 @@ static RULES: [&Rule; 18] = [
     &controllerrevisions::STATEFUL_SETS,
     &deployment::RULE,
     &job::RULE,
+    &nodes::TAINT_EVICTION,
     &protection::PERSISTENT_VOLUMES,
     &protection::SERVICE_CIDRS,
     &protection::VOLUME_ATTRIBUTES_CLASSES,
     &replicaset::RULE,
     &resourceclaim::RULE,
-    &serviceaccounttokens::RULE,
     &services::ENDPOINTS,
     &services::ENDPOINT_SLICES,
     &services::IP_ADDRESSES,
     &services::MIRRORED_SLICES,
     &statefulset::RULE,
-    &tainteviction::RULE,
+    &tokens::SERVICE_ACCOUNT_TOKENS,
     &volumeattachment::RULE,
 ];
 
