@@ -7,9 +7,8 @@ use kubegc_core::KubernetesVersion;
 use crate::{
     CloudNodeLifecycle, Controller, CronJobHistory, CsrCleaner, LegacyTokenCleaner, NamespaceController,
     NodeLifecycle, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection, Rule,
-    TokenCleaner, TtlAfterFinished, apiserverleases, controllerrevisions, deployment, endpoints,
-    endpointslice, endpointslicemirroring, ipallocator, job, pvprotection, replicaset, resourceclaim,
-    serviceaccounttokens, servicecidr, statefulset, tainteviction, volumeattachment, volumeattributesclass,
+    TokenCleaner, TtlAfterFinished, apiserverleases, controllerrevisions, deployment, job, nodes, protection,
+    replicaset, resourceclaim, services, statefulset, tokens, volumeattachment,
 };
 
 /// The controllers without settings.
@@ -18,26 +17,26 @@ static RULES: [&Rule; 18] = [
     &controllerrevisions::DAEMON_SETS,
     &controllerrevisions::STATEFUL_SETS,
     &deployment::RULE,
-    &endpoints::RULE,
-    &endpointslice::RULE,
-    &endpointslicemirroring::RULE,
-    &ipallocator::RULE,
     &job::RULE,
-    &pvprotection::RULE,
+    &nodes::TAINT_EVICTION,
+    &protection::PERSISTENT_VOLUMES,
+    &protection::SERVICE_CIDRS,
+    &protection::VOLUME_ATTRIBUTES_CLASSES,
     &replicaset::RULE,
     &resourceclaim::RULE,
-    &serviceaccounttokens::RULE,
-    &servicecidr::RULE,
+    &services::ENDPOINTS,
+    &services::ENDPOINT_SLICES,
+    &services::IP_ADDRESSES,
+    &services::MIRRORED_SLICES,
     &statefulset::RULE,
-    &tainteviction::RULE,
+    &tokens::SERVICE_ACCOUNT_TOKENS,
     &volumeattachment::RULE,
-    &volumeattributesclass::RULE,
 ];
 
 /// Every controller of this crate that runs by default in a release, with upstream's defaults, by name.
 ///
 /// External provisioners have no defaults: add an [`ExternalProvisioner`](crate::ExternalProvisioner) for
-/// each. [`PodGroupProtection`](crate::PodGroupProtection) is off in all releases.
+/// each. [`POD_GROUPS`](crate::protection::POD_GROUPS) is off in all releases.
 ///
 /// # Examples
 /// ```

@@ -1,8 +1,9 @@
 //! The controllers of Kubernetes, other than the garbage collector, that delete objects or change finalizers
 //! and owner references.
 //!
-//! Each controller is one module, named after upstream's package, and implements [`Controller`]. Its
-//! [`reconcile`](Controller::reconcile) makes all decisions about one key from a [`Cache`] and a time:
+//! Each controller implements [`Controller`], in a module that is named after upstream's package or after its
+//! family. Its [`reconcile`](Controller::reconcile) makes all decisions about one key from a [`Cache`] and a
+//! time:
 //!
 //! | caller | for |
 //! |---|---|
@@ -23,36 +24,26 @@
 mod action;
 pub mod apiserverleases;
 mod cache;
-pub mod cloudnodelifecycle;
+pub mod certificates;
 mod controller;
 pub mod controllerrevisions;
 pub mod cronjob;
-pub mod csrcleaner;
 mod defaults;
 pub mod deployment;
 mod documents;
 pub mod driver;
-pub mod endpoints;
-pub mod endpointslice;
-pub mod endpointslicemirroring;
 pub mod externalprovisioner;
-pub mod ipallocator;
 pub mod job;
-pub mod legacytokens;
 mod manager;
 pub mod namespace;
-pub mod nodelifecycle;
+pub mod nodes;
 mod owner;
 pub mod persistentvolume;
 mod planner;
-pub mod podcertificaterequests;
 pub mod podgc;
-pub mod podgroup;
-mod protection;
+pub mod protection;
 pub mod pvcprotection;
-pub mod pvprotection;
 mod reason;
-mod release;
 pub mod replicaset;
 mod request;
 pub mod resourceclaim;
@@ -61,36 +52,30 @@ mod rule;
 pub mod rules {}
 mod select;
 mod sequence;
-pub mod serviceaccounttokens;
-pub mod servicecidr;
+pub mod services;
 pub mod statefulset;
 mod storage;
-pub mod tainteviction;
 pub mod tokencleaner;
+pub mod tokens;
 pub mod ttlafterfinished;
 pub mod volumeattachment;
-pub mod volumeattributesclass;
 
 pub use action::{Action, FailureEvent, OnError, Read};
 pub use cache::{Cache, Change, Index, Key, Records};
-pub use cloudnodelifecycle::CloudNodeLifecycle;
+pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
 pub use controller::{
     Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Timing,
 };
 pub use cronjob::CronJobHistory;
-pub use csrcleaner::CsrCleaner;
 pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
-pub use legacytokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
 pub use namespace::NamespaceController;
-pub use nodelifecycle::NodeLifecycle;
+pub use nodes::{CloudNodeLifecycle, NodeLifecycle};
 pub use persistentvolume::{Migration, PersistentVolumeBinder, Storage};
 pub use planner::{BatchPlanner, Judgement, protected_by_label};
-pub use podcertificaterequests::PodCertificateRequestCleaner;
 pub use podgc::PodGc;
-pub use podgroup::PodGroupProtection;
 pub use pvcprotection::PvcProtection;
 pub use reason::{Missing, Reason};
 pub use request::{
@@ -102,6 +87,7 @@ pub use select::{UnknownController, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;
+pub use tokens::{InvalidCleanUpPeriod, LegacyTokenCleaner};
 pub use ttlafterfinished::TtlAfterFinished;
 
 #[cfg(doctest)]

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectMeta, OwnerReference, PatchType, Preconditions, ResourceVersion,
     SharedMeta, StoreError, Uid,
-    record::{
-        Body, Condition, Consumer, Field, Job, JobCounts, ObjectId, Pod, Record, Resource, Taint,
-        VolumeAnnotations,
-    },
+    record::{Body, Condition, Consumer, JobCounts, ObjectId, Record, Resource, Taint},
     store::Discovered,
 };
 
-use crate::Key;
+use crate::{
+    Key,
+    storage::{BOUND_BY_CONTROLLER, MIGRATED_TO},
+};
 
 /// One request to the API server, to a volume plugin, or to the event recorder. Its display form is such as
 /// `delete job.batch/report -n shop`.
@@ -240,11 +240,33 @@ pub enum FieldChange {
 }
 
 impl FieldChange {
-    /// Applies the change to a record, if records have the field.
+    /// Applies the change to a record as far as later steps of a controller read it: typed metadata, and the
+    /// fields of volumes.
     pub fn apply(&self, record: &mut Record) {
-        if !self.apply_to_metadata(&mut record.meta) {
-            self.apply_to_body(record.body_mut());
+        let is_metadata = self.apply_to_metadata(&mut record.meta);
+        if is_metadata || record.persistent_volume().is_none() {
+            return;
         }
+        let Body::PersistentVolume(volume) = record.body_mut() else {
+            return;
+        };
+        let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
+        match self {
+            Self::Phase(phase) => volume.phase = phase.clone().into(),
+            Self::RemoveClaimRef => volume.claim_ref = None.into(),
+            Self::RemoveClaimRefUid => {
+                let mut claim = volume.claim_ref.known().cloned().flatten();
+                claim.iter_mut().for_each(|claim| claim.uid = Uid::default());
+                volume.claim_ref = claim.into();
+            }
+            Self::Annotation { key, value } if *key == MIGRATED_TO => {
+                annotations.migrated_to = Some(value.as_str().into());
+            }
+            Self::RemoveAnnotation(MIGRATED_TO) => annotations.migrated_to = None,
+            Self::RemoveAnnotation(BOUND_BY_CONTROLLER) => annotations.bound_by_controller = false,
+            _ => {}
+        }
+        volume.annotations = annotations.into();
     }
 
     /// Applies a change of typed metadata. Returns whether it was one.
@@ -265,88 +287,6 @@ impl FieldChange {
             _ => return false,
         }
         true
-    }
-
-    fn apply_to_body(&self, body: &mut Body) {
-        match (self, body) {
-            (Self::Phase(phase), Body::PersistentVolume(volume)) => volume.phase = phase.clone().into(),
-            (Self::Phase(phase), Body::Pod(pod)) => pod.phase = phase.clone().into(),
-            (Self::Phase(phase), Body::Namespace(namespace)) => namespace.phase = phase.clone().into(),
-            (
-                Self::Condition(condition),
-                Body::Pod(Pod { conditions, .. }) | Body::Job(Job { conditions, .. }),
-            ) => change(conditions, |all| {
-                let same = |known: &Condition| known.condition_type == condition.condition_type;
-                put(all, condition, same);
-            }),
-            (Self::JobCounts(counts), Body::Job(job)) => job.counts = (**counts).clone().into(),
-            (Self::RemoveSecretReference(name), Body::ServiceAccount(account)) => {
-                change(&mut account.secrets, |secrets| {
-                    secrets.retain(|secret| secret != name)
-                });
-            }
-            (Self::ReservedFor(consumers), Body::ResourceClaim(claim)) => {
-                claim.reserved_for = consumers.clone().into();
-            }
-            (Self::Replicas(count), Body::ReplicaSet(set)) => set.replicas = (*count).into(),
-            (Self::RemoveAllocation, Body::ResourceClaim(claim)) => claim.is_allocated = false.into(),
-            (Self::Conditions(conditions), Body::Namespace(namespace)) => {
-                namespace.conditions = conditions.clone().into();
-            }
-            (Self::SpecFinalizers(finalizers), Body::Namespace(namespace)) => {
-                namespace.finalizers = finalizers.clone().into();
-            }
-            (Self::Annotation { key, value }, Body::PersistentVolume(volume)) => {
-                change(&mut volume.annotations, |all| annotate(all, key, Some(value)));
-            }
-            (Self::RemoveAnnotation(key), Body::PersistentVolume(volume)) => {
-                change(&mut volume.annotations, |all| annotate(all, key, None));
-            }
-            (Self::RemoveClaimRef, Body::PersistentVolume(volume)) => volume.claim_ref = None.into(),
-            (Self::RemoveClaimRefUid, Body::PersistentVolume(volume)) => {
-                change(&mut volume.claim_ref, |claim_ref| {
-                    if let Some(claim) = claim_ref {
-                        claim.uid = Uid::default();
-                    }
-                });
-            }
-            (Self::AddTaint(taint), Body::Node(node)) => {
-                change(&mut node.taints, |taints| {
-                    put(taints, taint, |known| known.matches(taint))
-                });
-            }
-            (Self::RemoveTaint(taint), Body::Node(node)) => {
-                change(&mut node.taints, |taints| {
-                    taints.retain(|known| !known.matches(taint))
-                });
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Changes the value of a field. One that was not read becomes the default first.
-fn change<T: Clone + Default>(field: &mut Field<T>, change: impl FnOnce(&mut T)) {
-    let mut value = field.known().cloned().unwrap_or_default();
-    change(&mut value);
-    *field = value.into();
-}
-
-/// Replaces the same entry of a list, or appends it.
-fn put<T: Clone>(all: &mut Vec<T>, entry: &T, same: impl Fn(&T) -> bool) {
-    match all.iter_mut().find(|known| same(known)) {
-        Some(known) => known.clone_from(entry),
-        None => all.push(entry.clone()),
-    }
-}
-
-fn annotate(annotations: &mut VolumeAnnotations, key: &str, value: Option<&String>) {
-    let text = value.map(|value| value.as_str().into());
-    match key {
-        "pv.kubernetes.io/provisioned-by" => annotations.provisioned_by = text,
-        "pv.kubernetes.io/migrated-to" => annotations.migrated_to = text,
-        "pv.kubernetes.io/bound-by-controller" => annotations.bound_by_controller = value.is_some(),
-        _ => {}
     }
 }
 

@@ -17,9 +17,9 @@ type AddAffected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
 ///
 /// # Examples
 /// ```
-/// use kubegc_controllers::{Controller, endpoints};
+/// use kubegc_controllers::{Controller, services};
 /// use kubegc_core::KubernetesVersion;
-/// let controller = endpoints::RULE.at(KubernetesVersion::LATEST);
+/// let controller = services::ENDPOINTS.at(KubernetesVersion::LATEST);
 /// assert_eq!(controller.info().name, "endpoints-controller");
 /// ```
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc};
 use kubegc_core::KubernetesVersion;
 use strsim::levenshtein;
 
-use crate::{Controller, PodGroupProtection, default_controllers};
+use crate::{Controller, default_controllers, protection};
 
 /// The names that upstream's controllers had before 1.28, and their names since then.
 ///
@@ -72,8 +72,7 @@ pub fn select_controllers(
         .into_iter()
         .map(|controller| (true, controller))
         .collect();
-    let groups = PodGroupProtection::new(version);
-    all.push((false, Arc::new(groups)));
+    all.push((false, Arc::new(protection::POD_GROUPS.at(version))));
     let has_all = list.iter().any(|entry| entry.as_ref() == "*");
     // The first entry about each controller: its name, and whether it is to run.
     let mut entries = Vec::new();

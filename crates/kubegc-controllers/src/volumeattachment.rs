@@ -36,8 +36,7 @@ use crate::{
     Timing,
     controller::Reads as _,
     persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
-    podgc::OUT_OF_SERVICE_TAINT,
-    release::OUT_OF_SERVICE,
+    podgc::{OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT},
     rule::RuleContext,
     storage::{PODS_BY_CLAIM, namespace_key},
 };

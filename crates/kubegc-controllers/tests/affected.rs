@@ -7,7 +7,7 @@ use std::{
 
 use kubegc_controllers::{
     Cache, Controller, CronJobHistory, Key, LegacyTokenCleaner, NodeLifecycle, TokenCleaner, Wire,
-    controllerrevisions, replicaset, serviceaccounttokens, statefulset,
+    controllerrevisions, replicaset, statefulset, tokens,
 };
 use kubegc_core::{
     Timestamp,
@@ -253,7 +253,7 @@ fn only_relevant_changes_affect_keys() {
                  annotation:kubernetes.io/service-account.uid=serviceaccount-live";
     let other = r#"v1 ServiceAccount shop/other secrets=[{"name":"t-1"}]"#;
     check(
-        &serviceaccounttokens::RULE.at(latest),
+        &tokens::SERVICE_ACCOUNT_TOKENS.at(latest),
         &[account, other],
         &[(token, "", "shop/live/t-1")],
     );

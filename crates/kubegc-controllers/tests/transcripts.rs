@@ -33,7 +33,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use crate::common::{
-    at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record, write,
+    World, at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record,
 };
 
 /// A scene without its transcript.
@@ -89,9 +89,9 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
         "csrcleaner" => built!(CsrCleaner),
         "daemonset" => Arc::new(controllerrevisions::DAEMON_SETS.at(release)),
         "deployment" => Arc::new(deployment::RULE.at(release)),
-        "endpoints" => Arc::new(endpoints::RULE.at(release)),
-        "endpointslice" => Arc::new(endpointslice::RULE.at(release)),
-        "endpointslicemirroring" => Arc::new(endpointslicemirroring::RULE.at(release)),
+        "endpoints" => Arc::new(services::ENDPOINTS.at(release)),
+        "endpointslice" => Arc::new(services::ENDPOINT_SLICES.at(release)),
+        "endpointslicemirroring" => Arc::new(services::MIRRORED_SLICES.at(release)),
         "externalprovisioner" => {
             let mut provisioner = ExternalProvisioner::new("csi.example.com");
             provisioner.has_finalizer = setting("finalizer") != Some("false");
@@ -135,23 +135,21 @@ fn controller(name: &str, release: KubernetesVersion, settings: &[(&str, &str)])
             "quarantine" => |built, _value| built.quarantine = seconds("quarantine").expect("a number"),
             "condition" => |built, _value| built.adds_condition = false
         ),
-        "podgroup" => built!(PodGroupProtection, "enabled" => |built, _value| {
-            *built = PodGroupProtection::where_served(release);
-        }),
+        "podgroup" => Arc::new(protection::POD_GROUPS.at(release)),
         "pvcprotection" => built!(PvcProtection),
-        "pvprotection" => Arc::new(pvprotection::RULE.at(release)),
+        "pvprotection" => Arc::new(protection::PERSISTENT_VOLUMES.at(release)),
         "replicaset" => Arc::new(replicaset::RULE.at(release)),
         "resourceclaim" => Arc::new(resourceclaim::RULE.at(release)),
-        "serviceaccounttokens" => Arc::new(serviceaccounttokens::RULE.at(release)),
-        "ipallocator" => Arc::new(ipallocator::RULE.at(release)),
-        "servicecidr" => Arc::new(servicecidr::RULE.at(release)),
+        "serviceaccounttokens" => Arc::new(tokens::SERVICE_ACCOUNT_TOKENS.at(release)),
+        "ipallocator" => Arc::new(services::IP_ADDRESSES.at(release)),
+        "servicecidr" => Arc::new(protection::SERVICE_CIDRS.at(release)),
         "statefulset" => Arc::new(statefulset::RULE.at(release)),
         "statefulsethistory" => Arc::new(controllerrevisions::STATEFUL_SETS.at(release)),
-        "tainteviction" => Arc::new(tainteviction::RULE.at(release)),
+        "tainteviction" => Arc::new(nodes::TAINT_EVICTION.at(release)),
         "tokencleaner" => built!(TokenCleaner, "disabled" => |built, _value| built.is_enabled = false),
         "ttlafterfinished" => built!(TtlAfterFinished),
         "volumeattachment" => Arc::new(volumeattachment::RULE.at(release)),
-        "volumeattributesclass" => Arc::new(volumeattributesclass::RULE.at(release)),
+        "volumeattributesclass" => Arc::new(protection::VOLUME_ATTRIBUTES_CLASSES.at(release)),
         other => panic!("there is no controller {other}"),
     }
 }
@@ -311,18 +309,18 @@ impl Scene {
         all
     }
 
-    /// Reconciles all keys once and carries out the decisions on the cache.
-    fn run_once(&self, controller: &dyn Controller, cache: &mut Cache) {
-        for key in keys(controller, cache) {
-            let decision = self.decide(controller, cache, &key);
+    /// Reconciles all keys once and carries out the decisions.
+    fn run_once(&self, controller: &dyn Controller, world: &mut World) {
+        for key in keys(controller, &world.cache) {
+            let decision = self.decide(controller, &world.cache, &key);
             let actions = decision.actions.into_iter().map(|action| action.into_steps(true));
             for steps in actions.chain(decision.steps) {
                 let (mut sequence, mut response) = (steps.begin(), None);
                 while let Step::Perform { request, .. } = sequence.next(response.take()) {
                     response = Some(if request.is_write() {
-                        write(cache, &request, self.now)
+                        world.write(&request, self.now)
                     } else {
-                        from_cache(cache)(&request)
+                        from_cache(&world.cache)(&request)
                     });
                 }
             }
@@ -666,14 +664,14 @@ fn every_prefix_of_a_plan_leads_to_its_end() {
         let plan = scene.plan(controller, &start, scene.now);
         let planned: Vec<&Request> = plan.actions.iter().flat_map(|action| &action.requests).collect();
         let end = |executed: &[&Request]| {
-            let mut cache = start.clone();
+            let mut world = World::new(start.clone(), &scene.objects);
             for request in executed {
-                write(&mut cache, request, scene.now);
+                world.write(request, scene.now);
             }
             for _ in 0..20 {
-                let before = state(&cache);
-                scene.run_once(&**controller, &mut cache);
-                let records = state(&cache);
+                let before = state(&world.cache);
+                scene.run_once(&**controller, &mut world);
+                let records = state(&world.cache);
                 if records == before {
                     let left = records.iter().map(|record| {
                         let meta = &record.meta;

@@ -29,75 +29,55 @@ use http::Method;
 use kubegc_controllers::Controller;
 use metrics::{Unit, counter, describe_counter, describe_gauge, describe_histogram, gauge};
 
-pub(crate) const SYNC_ERRORS: &str = "garbagecollector_controller_resources_sync_error_total";
-pub(crate) const REQUESTS: &str = "rest_client_requests_total";
-pub(crate) const CALLS: &str = "kubegc_collector_calls_total";
-pub(crate) const ATTEMPTS: &str = "kubegc_collector_attempts_total";
-pub(crate) const WATCH_ERRORS: &str = "kubegc_collector_watch_errors_total";
-pub(crate) const WARNINGS: &str = "kubegc_collector_warnings_total";
-pub(crate) const LEADING: &str = "kubegc_collector_leading";
-pub(crate) const RUNNING: &str = "running_managed_controllers";
-pub(crate) const WORK_DURATION: &str = "workqueue_work_duration_seconds";
-pub(crate) const RETRIES: &str = "workqueue_retries_total";
-pub(crate) const FORCE_DELETED_PODS: &str = "pod_gc_collector_force_delete_pods_total";
-pub(crate) const FORCE_DELETE_ERRORS: &str = "pod_gc_collector_force_delete_pod_errors_total";
-pub(crate) const TAINT_DELETIONS: &str = "taint_eviction_controller_pod_deletions_total";
-pub(crate) const CONTROLLER_REQUESTS: &str = "kubegc_controllers_requests_total";
-pub(crate) const CONTROLLER_WATCH_ERRORS: &str = "kubegc_controllers_watch_errors_total";
-pub(crate) const CONTROLLER_EVENTS: &str = "kubegc_controllers_events_total";
-
 /// Describes the metrics to the recorder. Called once a run; repeated calls change nothing.
 pub fn describe() {
-    describe_gauge!(
-        LEADING,
-        Unit::Count,
-        "1 while this instance collects, 0 while it waits to lead."
-    );
-    describe_gauge!(
-        RUNNING,
-        Unit::Count,
-        "1 while a controller runs in this instance."
-    );
-    describe_histogram!(
-        WORK_DURATION,
-        Unit::Seconds,
-        "Duration of a task of a controller."
-    );
-    for (name, description) in [
-        (SYNC_ERRORS, "Number of garbage collector resources sync errors"),
-        (
-            REQUESTS,
-            "Number of HTTP requests, partitioned by status code and method.",
-        ),
-        (CALLS, "Calls of the collector by request, reason and outcome."),
-        (ATTEMPTS, "Attempts of the collector by conclusion."),
-        (WATCH_ERRORS, "Lists and watches that failed, by resource."),
-        (WARNINGS, "Warning Events by result."),
-        (
-            RETRIES,
-            "Tasks after which the key is retried or continued later, by controller.",
-        ),
-        (
-            FORCE_DELETED_PODS,
-            "Pods that podgc deletes without a grace period.",
-        ),
-        (FORCE_DELETE_ERRORS, "Deletions by podgc that failed."),
-        (
-            TAINT_DELETIONS,
-            "Pods that were deleted because of a taint of their node.",
-        ),
-        (
-            CONTROLLER_REQUESTS,
-            "Writes of controllers by controller, request and outcome.",
-        ),
-        (
-            CONTROLLER_WATCH_ERRORS,
-            "Lists and watches of controllers that failed, by resource.",
-        ),
-        (CONTROLLER_EVENTS, "Events of controllers by result."),
-    ] {
-        describe_counter!(name, Unit::Count, description);
-    }
+    describe_all();
+}
+
+/// Declares the name of each metric, and describes it.
+macro_rules! metrics {
+    ($($describe:ident $unit:ident $name:ident $metric:literal $description:literal,)+) => {
+        $(pub(crate) const $name: &str = $metric;)+
+
+        fn describe_all() {
+            $($describe!($name, Unit::$unit, $description);)+
+        }
+    };
+}
+
+metrics! {
+    describe_counter Count SYNC_ERRORS "garbagecollector_controller_resources_sync_error_total"
+        "Number of garbage collector resources sync errors",
+    describe_counter Count REQUESTS "rest_client_requests_total"
+        "Number of HTTP requests, partitioned by status code and method.",
+    describe_counter Count CALLS "kubegc_collector_calls_total"
+        "Calls of the collector by request, reason and outcome.",
+    describe_counter Count ATTEMPTS "kubegc_collector_attempts_total"
+        "Attempts of the collector by conclusion.",
+    describe_counter Count WATCH_ERRORS "kubegc_collector_watch_errors_total"
+        "Lists and watches that failed, by resource.",
+    describe_counter Count WARNINGS "kubegc_collector_warnings_total"
+        "Warning Events by result.",
+    describe_gauge Count LEADING "kubegc_collector_leading"
+        "1 while this instance collects, 0 while it waits to lead.",
+    describe_gauge Count RUNNING "running_managed_controllers"
+        "1 while a controller runs in this instance.",
+    describe_histogram Seconds WORK_DURATION "workqueue_work_duration_seconds"
+        "Duration of a task of a controller.",
+    describe_counter Count RETRIES "workqueue_retries_total"
+        "Tasks after which the key is retried or continued later, by controller.",
+    describe_counter Count FORCE_DELETED_PODS "pod_gc_collector_force_delete_pods_total"
+        "Pods that podgc deletes without a grace period.",
+    describe_counter Count FORCE_DELETE_ERRORS "pod_gc_collector_force_delete_pod_errors_total"
+        "Deletions by podgc that failed.",
+    describe_counter Count TAINT_DELETIONS "taint_eviction_controller_pod_deletions_total"
+        "Pods that were deleted because of a taint of their node.",
+    describe_counter Count CONTROLLER_REQUESTS "kubegc_controllers_requests_total"
+        "Writes of controllers by controller, request and outcome.",
+    describe_counter Count CONTROLLER_WATCH_ERRORS "kubegc_controllers_watch_errors_total"
+        "Lists and watches of controllers that failed, by resource.",
+    describe_counter Count CONTROLLER_EVENTS "kubegc_controllers_events_total"
+        "Events of controllers by result.",
 }
 
 pub(crate) fn request(code: &str, method: &Method) {

@@ -13,8 +13,8 @@ use kubegc_control_plane::{
     list_resource,
 };
 use kubegc_controllers::{
-    Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder,
-    PodGroupProtection, Storage, Wire,
+    Controller, ExternalProvisioner, Manager, Migration, NodeLifecycle, PersistentVolumeBinder, Storage,
+    Wire, protection,
 };
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
@@ -280,8 +280,9 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
             *controller = Arc::new(lifecycle);
         }
     }
-    let groups = PodGroupProtection::where_served(cluster.version);
-    if groups.is_enabled && cluster.all(Resource::PodGroups).next().is_some() {
+    let groups = protection::POD_GROUPS.at(cluster.version);
+    let exists = groups.info().since.is_none_or(|since| cluster.version.has(since));
+    if exists && cluster.all(Resource::PodGroups).next().is_some() {
         controllers.retain(|controller| controller.info().name != groups.info().name);
         controllers.push(Arc::new(groups));
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, slice::from_ref, sync::Arc, time::Duration};
 use kubegc_controllers::{
     CloudNodeLifecycle, Context, CronJobHistory, CsrCleaner, Key, LegacyTokenCleaner, Migration,
     NamespaceController, PersistentVolumeBinder, PodCertificateRequestCleaner, PodGc, PvcProtection,
-    TokenCleaner, TtlAfterFinished, pvprotection, statefulset,
+    TokenCleaner, TtlAfterFinished, protection, statefulset,
 };
 use kubegc_core::{
     ApiResource, Catalog, KubernetesVersion, Scope, StoreError, record::Resource, store::Discovered,
@@ -263,7 +263,7 @@ fn each(mut live: Live<'_>, resource: Resource, objects: &[Value]) -> Result<Vec
 }
 
 pub(super) fn pv_protection(case: &Value) -> Result {
-    let controller = pvprotection::RULE.at(version(case)?);
+    let controller = protection::PERSISTENT_VOLUMES.at(version(case)?);
     let (live, volume) = (Live::new(case, &controller), from_ref(&case["volume"]));
     for outcome in each(live, Resource::PersistentVolumes, volume)? {
         equal_error("error", &case["error"], &outcome)?;

@@ -92,29 +92,3 @@ fn a_failed_list_can_be_complete_in_some_namespaces() {
     cache.set_listed(Resource::ConfigMaps, Ok(()));
     assert_eq!(cache.require_in(Resource::ConfigMaps, "blog"), Ok(()));
 }
-
-#[test]
-fn an_index_finds_objects_of_any_namespace() {
-    static BY_LABEL: Index = Index::new(Resource::ConfigMaps, |record, keys| {
-        keys.extend(
-            record
-                .meta
-                .labels
-                .get("owner")
-                .map(|owner| Key::cluster(Arc::clone(owner))),
-        );
-    });
-    let mut other = record("a", "x");
-    other.meta.namespace = "bakery".into();
-    let mut cache = Cache::new([Resource::ConfigMaps], [&BY_LABEL]);
-    cache.replace(
-        Resource::ConfigMaps,
-        vec![record("b", "x"), other, record("c", "y")],
-    );
-    let found = cache.indexed_records(&BY_LABEL, &Key::cluster("x"));
-    let found: Vec<_> = found
-        .iter()
-        .map(|record| Key::from(&record.meta).to_string())
-        .collect();
-    assert_eq!(found, ["bakery/a", "shop/b"]);
-}

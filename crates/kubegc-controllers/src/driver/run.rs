@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, task::Poll, time::Duration
 
 use futures_util::{
     FutureExt as _, StreamExt as _,
-    future::{AbortHandle, Abortable, BoxFuture, poll_fn},
+    future::{BoxFuture, poll_fn},
     select_biased,
     stream::FuturesUnordered,
 };
@@ -34,12 +34,9 @@ pub(super) struct Running {
     watched: BTreeMap<Resource, Watched>,
     resources: Arc<Resources>,
     discovery: Backoff,
-    /// Whether discovery is in progress, and not waiting for its time.
     is_discovering: bool,
-    /// When the next discovery starts, or when the one in progress started.
+    /// When the next discovery starts.
     discovers_at: Option<Timestamp>,
-    /// Ends the wait for the next discovery.
-    abort: AbortHandle,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The number of tasks and queries in flight.
     busy: usize,
@@ -58,8 +55,6 @@ struct Worker {
 /// The result of something that was in flight.
 enum Done {
     Discovered(Result<Discovered, StoreError>),
-    /// An earlier discovery replaces it.
-    NotDiscovered,
     Watched(Box<WatchStep>),
     Responded {
         worker: Box<Worker>,
@@ -85,7 +80,8 @@ enum Filled {
 impl Running {
     pub(super) fn new(mut driver: Driver) -> Self {
         let controllers = std::mem::take(&mut driver.controllers);
-        let manager = Manager::new(controllers, driver.wire, driver.tools.clock.now());
+        let now = driver.tools.clock.now();
+        let manager = Manager::new(controllers, driver.wire, now);
         let resources = manager.resources().into_iter();
         Self {
             watched: resources
@@ -96,8 +92,7 @@ impl Running {
             resources: Arc::default(),
             discovery: retries(),
             is_discovering: false,
-            discovers_at: None,
-            abort: AbortHandle::new_pair().0,
+            discovers_at: Some(now),
             work: FuturesUnordered::new(),
             busy: 0,
             summary: Summary::default(),
@@ -112,10 +107,10 @@ impl Running {
     ) -> Summary {
         let mut stop = pin!(stop.fuse());
         let mut is_stopping = false;
-        self.discover(None);
         loop {
             // Checked before anything new starts.
             is_stopping = is_stopping || (&mut stop).now_or_never().is_some();
+            self.discover();
             let filled = if is_stopping { Filled::Busy } else { self.fill() };
             if is_stopping && self.busy == 0 {
                 return self.end();
@@ -125,6 +120,7 @@ impl Running {
                 Filled::Busy => None,
                 Filled::Until(until) => until,
             };
+            let until = until.into_iter().chain(self.discovers_at).min();
             let tools = self.driver.tools.clone();
             let time = async {
                 match until {
@@ -281,25 +277,22 @@ impl Running {
         self.work.push(query.boxed());
     }
 
-    /// Runs discovery, now or later. Of several times the earliest counts.
-    fn discover(&mut self, at: Option<Timestamp>) {
-        let due = at.unwrap_or_else(|| self.driver.tools.clock.now());
-        if self.discovers_at.is_some_and(|earlier| earlier <= due) {
-            return;
+    /// Starts a discovery that is due.
+    fn discover(&mut self) {
+        let now = self.driver.tools.clock.now();
+        if self.discovers_at.take_if(|at| *at <= now).is_some() {
+            self.is_discovering = true;
+            let store = Arc::clone(&self.driver.tools.store);
+            let discovered = async move { Done::Discovered(store.discover().await) };
+            self.work.push(discovered.boxed());
         }
-        self.abort.abort();
-        let (abort, registration) = AbortHandle::new_pair();
-        self.abort = abort;
-        self.discovers_at = Some(due);
-        self.is_discovering = at.is_none();
-        let tools = self.driver.tools.clone();
-        let discovered = async move {
-            tools.wait(at).await;
-            Done::Discovered(tools.store.discover().await)
-        };
-        let discovered = Abortable::new(discovered, registration);
-        let discovered = discovered.map(|done| done.unwrap_or(Done::NotDiscovered));
-        self.work.push(discovered.boxed());
+    }
+
+    /// Schedules a discovery, unless one is in progress or due earlier.
+    fn discover_at(&mut self, at: Timestamp) {
+        if !self.is_discovering {
+            self.discovers_at = self.discovers_at.into_iter().chain([at]).min();
+        }
     }
 
     fn take(&mut self, done: Done) {
@@ -307,7 +300,6 @@ impl Running {
         let mut effects = Effects::default();
         match done {
             Done::Discovered(response) => self.discovered(now, response, &mut effects),
-            Done::NotDiscovered => {}
             Done::Watched(step) => {
                 if let Some(watched) = self.watched.get_mut(&step.resource) {
                     watched.take(&self.driver.tools, now, *step, &mut effects);
@@ -348,7 +340,6 @@ impl Running {
         response: Result<Discovered, StoreError>,
         effects: &mut Effects,
     ) {
-        self.discovers_at = None;
         self.is_discovering = false;
         let again = match response {
             Ok(discovered) => {
@@ -375,8 +366,8 @@ impl Running {
                 Some(self.discovery.failed(now))
             }
         };
-        if again.is_some() {
-            self.discover(again);
+        if let Some(at) = again {
+            self.discover_at(at);
         }
     }
 
@@ -397,7 +388,7 @@ impl Running {
         }
         if needs_discovery {
             let at = self.discovery.failed(now);
-            self.discover(Some(at));
+            self.discover_at(at);
         }
     }
 }

@@ -37,15 +37,6 @@ pub(super) struct Tools {
     pub(super) outside: Arc<dyn Outside>,
 }
 
-impl Tools {
-    /// Sleeps until a time, if there is one.
-    pub(super) async fn wait(&self, at: Option<Timestamp>) {
-        if let Some(at) = at {
-            self.clock.sleep_until(at).await;
-        }
-    }
-}
-
 /// The effects of a step of a watch.
 #[derive(Default)]
 pub(super) struct Effects {

@@ -1,5 +1,7 @@
 //! Objects as lines of text, caches of them, and decisions as lines of text.
 
+use std::collections::BTreeMap;
+
 use kubegc_controllers::{
     Cache, Change, Context, Controller, Deadlines, Decision, Documents, End, FieldChange, Guard, Key,
     Operated, Plugin, Request, Response, Step, Steps, Wire,
@@ -345,27 +347,60 @@ pub(crate) fn from_cache(cache: &Cache) -> impl FnMut(&Request) -> Response {
     }
 }
 
-/// Carries out a write on a cache as an API server does, and responds to it.
-pub(crate) fn write(cache: &mut Cache, request: &Request, now: Timestamp) -> Response {
-    let Some(object) = request.object() else {
-        return Response::Done;
-    };
-    let key = Key::from(object);
-    let Some(mut record) = cache.get(object.resource, &key).cloned() else {
-        return Response::Failed(StoreError::NotFound);
-    };
-    match request {
-        Request::Delete { .. } => {
-            record.meta.deletion_timestamp.get_or_insert(now);
+/// A cluster: a cache, and the objects that its records were read from.
+#[derive(Clone)]
+pub(crate) struct World {
+    pub(crate) cache: Cache,
+    objects: BTreeMap<(Resource, Key), Value>,
+}
+
+impl World {
+    pub(crate) fn new(cache: Cache, objects: &[Value]) -> Self {
+        let objects = objects.iter().map(|object| {
+            let (resource, record) = record(object.clone());
+            ((resource, Key::from(&record.meta)), object.clone())
+        });
+        Self {
+            cache,
+            objects: objects.collect(),
         }
-        Request::Write(write) => write.changes.iter().for_each(|change| change.apply(&mut record)),
-        other => return from_cache(cache)(other),
     }
-    let is_gone = record.meta.is_deleting() && record.meta.finalizers.is_empty();
-    let meta = record.meta.clone();
-    cache.put(object.resource, &key, Some(record).filter(|_| !is_gone));
-    match request {
-        Request::Write(_) => Response::Written(Some(meta)),
-        _ => Response::Done,
+
+    /// Carries out a write as an API server does, and responds to it.
+    pub(crate) fn write(&mut self, request: &Request, now: Timestamp) -> Response {
+        let Some(object) = request.object() else {
+            return Response::Done;
+        };
+        let (resource, key) = (object.resource, Key::from(object));
+        let Some(Value::Object(fields)) = self.objects.get_mut(&(resource, key.clone())) else {
+            return Response::Failed(StoreError::NotFound);
+        };
+        match request {
+            Request::Delete { .. } => {
+                let time = &mut fields["metadata"]["deletionTimestamp"];
+                if time.is_null() {
+                    *time = now.to_string().into();
+                }
+            }
+            Request::Write(write) => {
+                let mut changes = write.changes.iter();
+                changes
+                    .try_for_each(|change| JsonDocuments::change(change, fields))
+                    .expect("a change of fields that were read");
+            }
+            other => return from_cache(&self.cache)(other),
+        }
+        let (_, record) = record(Value::Object(fields.clone()));
+        let meta = record.meta.clone();
+        if meta.is_deleting() && meta.finalizers.is_empty() {
+            self.objects.remove(&(resource, key.clone()));
+            self.cache.put(resource, &key, None);
+        } else {
+            self.cache.put(resource, &key, Some(record));
+        }
+        match request {
+            Request::Write(_) => Response::Written(Some(meta)),
+            _ => Response::Done,
+        }
     }
 }

@@ -239,8 +239,15 @@ impl Server {
         if expected.is_some_and(|version| *version != namespace.meta.resource_version) {
             return Response::Failed(conflict());
         }
-        for change in &write.changes {
-            change.apply(namespace);
+        if let Body::Namespace(fields) = namespace.body_mut() {
+            for change in &write.changes {
+                match change {
+                    FieldChange::Phase(phase) => fields.phase = phase.clone().into(),
+                    FieldChange::Conditions(conditions) => fields.conditions = conditions.clone().into(),
+                    FieldChange::SpecFinalizers(names) => fields.finalizers = names.clone().into(),
+                    other => panic!("{other:?} is none of the namespace controller's"),
+                }
+            }
         }
         self.version += 1;
         namespace.meta.resource_version = self.version.to_string().as_str().into();

@@ -260,69 +260,57 @@ mod tests {
     }
 
     #[test]
-    fn the_delay_of_a_retry_is_in_a_header_or_in_the_status() {
-        for (header, details, seconds) in [
-            (None, "", None),
-            (Some("3"), "", Some(3)),
-            (None, r#","details":{"retryAfterSeconds":5}"#, Some(5)),
-            (Some("soon"), "", None),
-        ] {
-            let mut headers = HeaderMap::new();
-            if let Some(text) = header {
-                headers.insert(header::RETRY_AFTER, http::HeaderValue::from_static(text));
-            }
-            let body = format!(r#"{{"kind":"Status","message":"text"{details}}}"#);
-            let refused = StoreError::Refused {
-                code: 429,
-                message: "text".to_owned(),
-                retry_after: seconds.map(Duration::from_secs),
-            };
-            let got = check_status(StatusCode::TOO_MANY_REQUESTS, &headers, body.as_bytes());
-            assert_eq!(got, Err(refused), "{header:?} {details}");
-        }
-        let created = check_status(StatusCode::CREATED, &HeaderMap::new(), b"{}");
-        assert_eq!(created, Ok(()));
-    }
-
-    #[test]
-    fn a_resource_version_that_the_server_has_not_reached_is_expired() {
-        for (code, body, expired) in [
+    fn a_response_is_an_error_by_its_code_headers_and_status() {
+        let refused = |seconds: Option<u64>| StoreError::Refused {
+            code: 429,
+            message: "text".to_owned(),
+            retry_after: seconds.map(Duration::from_secs),
+        };
+        let unknown = |message: &str| StoreError::Unknown {
+            message: message.to_owned(),
+        };
+        let too_large = r#"{"message":"Too large resource version: 9, current: 7"}"#;
+        for (code, header, body, expected) in [
+            (429, None, r#"{"message":"text"}"#, refused(None)),
+            (429, Some("3"), r#"{"message":"text"}"#, refused(Some(3))),
             (
-                504,
-                r#"{"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
-                true,
+                429,
+                None,
+                r#"{"message":"text","details":{"retryAfterSeconds":5}}"#,
+                refused(Some(5)),
             ),
+            (429, Some("soon"), r#"{"message":"text"}"#, refused(None)),
+            // The server has not reached the resourceVersion.
             (
                 504,
-                r#"{"kind":"Status","message":"Timeout: Too large resource version: 9, current: 7"}"#,
-                true,
+                None,
+                r#"{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
+                StoreError::Expired,
             ),
+            (504, None, too_large, StoreError::Expired),
             (
                 504,
-                r#"{"kind":"Status","reason":"Timeout","details":{"causes":[{"reason":"Other"}]}}"#,
-                false,
+                None,
+                r#"{"message":"late","details":{"causes":[{"reason":"Other"}]}}"#,
+                unknown("late"),
             ),
             (
                 500,
-                r#"{"kind":"Status","message":"Too large resource version: 9, current: 7"}"#,
-                false,
+                None,
+                too_large,
+                unknown("Too large resource version: 9, current: 7"),
             ),
+            // Without a status.
+            (502, None, "", unknown("502 Bad Gateway")),
+            (502, None, "<html>bad</html>", unknown("<html>bad</html>")),
         ] {
+            let header = header.map(|text| (header::RETRY_AFTER, http::HeaderValue::from_static(text)));
+            let headers: HeaderMap = header.into_iter().collect();
             let status = StatusCode::from_u16(code).expect("a code");
-            let got = check_status(status, &HeaderMap::new(), body.as_bytes());
-            assert_eq!(got == Err(StoreError::Expired), expired, "{body}");
+            let got = check_status(status, &headers, body.as_bytes());
+            assert_eq!(got, Err(expected), "{code} {body}");
         }
-    }
-
-    #[test]
-    fn responses_without_a_status_have_a_message() {
-        for (body, expected) in [
-            ("", "502 Bad Gateway"),
-            ("<html>bad gateway</html>", "<html>bad gateway</html>"),
-        ] {
-            let got = check_status(StatusCode::BAD_GATEWAY, &HeaderMap::new(), body.as_bytes());
-            let message = expected.to_owned();
-            assert_eq!(got, Err(StoreError::Unknown { message }));
-        }
+        let created = check_status(StatusCode::CREATED, &HeaderMap::new(), b"{}");
+        assert_eq!(created, Ok(()));
     }
 }

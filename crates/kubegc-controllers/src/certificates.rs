@@ -1,12 +1,6 @@
-//! Deletes CertificateSigningRequests that are settled, abandoned, or whose certificate has expired.
-//!
-//! The rules are [L4.1](crate::rules#l4-1) to [L4.8](crate::rules#l4-8).
+//! The cleaners of certificate requests.
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
-//!
-//! # Upstream
-//! [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go)
-//! in `cleaner.go`.
 
 use std::time::Duration;
 
@@ -37,7 +31,14 @@ const NONE: Duration = Duration::ZERO;
 /// Go's error for an empty certificate, if one counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
 
-/// The cleaner of CertificateSigningRequests. Upstream has no flags for the ages.
+/// The cleaner of CertificateSigningRequests: it deletes those that are settled, abandoned, or whose certificate
+/// has expired. Upstream has no flags for the ages.
+///
+/// The rules are [L4.1](crate::rules#l4-1) to [L4.8](crate::rules#l4-8).
+///
+/// # Upstream
+/// [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go)
+/// in `cleaner.go`.
 #[derive(Clone, Copy, Debug)]
 pub struct CsrCleaner {
     version: KubernetesVersion,
@@ -123,21 +124,19 @@ fn older_than(time: Timestamp, age: Duration) -> Option<Timestamp> {
     time.checked_add(age)?.checked_add(Duration::from_nanos(1))
 }
 
-const RESOURCE: Resource = Resource::CertificateSigningRequests;
-
-static INFO: Info = Info {
+static SIGNING_REQUESTS: Info = Info {
     name: "certificatesigningrequest-cleaner-controller",
     summary: "deletes CertificateSigningRequests that are settled, forgotten, or expired",
-    resources: &[RESOURCE],
+    resources: &[Resource::CertificateSigningRequests],
     timing: Timing::every(HOUR),
-    permissions: &[(RESOURCE, "", &["delete"])],
+    permissions: &[(Resource::CertificateSigningRequests, "", &["delete"])],
     upstream: "https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/certificates/cleaner/cleaner.go",
     ..Info::BASE
 };
 
 impl Controller for CsrCleaner {
     fn info(&self) -> &'static Info {
-        &INFO
+        &SIGNING_REQUESTS
     }
 
     fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
@@ -183,5 +182,90 @@ impl Controller for CsrCleaner {
             }
             None => id.keep("NoDeadline", "no rule sets a deadline for it"),
         }
+    }
+}
+
+/// The feature gate `PodCertificateRequest` brings the API and the controller: alpha from 1.34, beta from
+/// 1.35, off by default. Without it there are no requests either.
+const POD_CERTIFICATE_REQUEST: Behavior =
+    Behavior::since(34, 0, "feature gate PodCertificateRequest is alpha");
+/// The controller takes age and period as parameters, and deletes by uid.
+const V1BETA1: Behavior = Behavior::since(35, 0, "certificates.k8s.io/v1beta1 PodCertificateRequest");
+
+/// The cleaner of PodCertificateRequests: it deletes them by their age.
+///
+/// The rule is [L4.9](crate::rules#l4-9).
+///
+/// # Upstream
+/// [`handle`](https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go)
+/// in `pcrcleaner.go`, wired by `newPodCertificateRequestCleanerController` in
+/// `cmd/kube-controller-manager/app/certificates.go`.
+#[derive(Clone, Copy, Debug)]
+pub struct PodCertificateRequestCleaner {
+    version: KubernetesVersion,
+    /// The age at which a request is deleted.
+    pub threshold: Duration,
+}
+
+impl PodCertificateRequestCleaner {
+    /// Upstream's parameters in a release.
+    pub const fn new(version: KubernetesVersion) -> Self {
+        let minutes = if version.has(V1BETA1) { 15 } else { 30 };
+        Self {
+            version,
+            threshold: Duration::from_secs(minutes * 60),
+        }
+    }
+}
+
+static POD_CERTIFICATES: Info = Info {
+    name: "podcertificaterequest-cleaner-controller",
+    summary: "deletes old PodCertificateRequests",
+    resources: &[Resource::PodCertificateRequests],
+    permissions: &[(Resource::PodCertificateRequests, "", &["delete"])],
+    upstream: "https://github.com/kubernetes/kubernetes/blob/v1.35.0/pkg/controller/certificates/cleaner/pcrcleaner.go",
+    ..Info::BASE
+};
+
+impl Controller for PodCertificateRequestCleaner {
+    fn info(&self) -> &'static Info {
+        &POD_CERTIFICATES
+    }
+
+    fn timing(&self) -> Timing {
+        let minutes = if self.version.has(V1BETA1) { 5 } else { 60 };
+        Timing::every(Duration::from_secs(minutes * 60))
+    }
+
+    fn decide(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Decision, Missing> {
+        if !self.version.has(POD_CERTIFICATE_REQUEST) {
+            return id.keep("Disabled", "the feature gate PodCertificateRequest is off");
+        }
+        if record.meta.is_deleting() {
+            return id.keep("Terminating", "it is being deleted");
+        }
+        // A request without a creation time is as old as Go's zero time.
+        if let Some(created) = record.meta.creation_timestamp {
+            let Some(due) = created.checked_add(self.threshold) else {
+                return id.keep("NeverExpires", "it expires after the year 2262");
+            };
+            if due > cx.now {
+                let message = format!("it is deleted when it is {}s old", self.threshold.as_secs());
+                return Ok(id.keep("Young", message)?.requeue_at(due));
+            }
+        }
+        let message = format!("it is at least {}s old", self.threshold.as_secs());
+        let (sent, on_error, prefix) = if self.version.has(V1BETA1) {
+            let prefix = format!(
+                "unable to delete PodCertificateRequest \"{}/{}\": ",
+                id.namespace, id.name
+            );
+            (Sent::Uid, OnError::ReportUnlessNotFound, prefix)
+        } else {
+            let prefix = format!("unable to delete PCR \"{}\": ", id.name);
+            (Sent::Nothing, OnError::Report, prefix)
+        };
+        let action = cx.delete(id, record, Reason::new("Expired", message), sent, on_error);
+        Ok(action.error_prefix(prefix).into())
     }
 }
