@@ -13,8 +13,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Finding, Forecast, Undetermined, explore,
-    facts::{Facts, PENDING_CHANGES},
+    Cluster, Finding, Forecast, Undetermined, explore,
+    facts::PENDING_CHANGES,
     judge,
     run::{self, Run, Simulated, Unlisted},
     unknown,
@@ -105,7 +105,7 @@ fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
 /// The objects that controllers act on until a time if nothing else happens, and those that depend on missing
 /// data.
 fn planned(
-    cluster: &Facts,
+    cluster: &Cluster,
     mut manager: Manager,
     began: Timestamp,
     until: Timestamp,
@@ -141,7 +141,7 @@ fn planned(
 
 /// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
 /// objects that it touches to the seeds.
-fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
+fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
     let mut response = None;
@@ -165,7 +165,7 @@ fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32
 
 /// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
 /// the cloud provider, and StatefulSets that claims may belong to.
-fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
+fn findings(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
     let unknown = cluster.assumptions.cloud.keys().filter(|node| !is_dumped(node));
     let nodes = unknown.map(|node| Finding::NodeNotDumped {
@@ -175,7 +175,7 @@ fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding
 }
 
 /// Whether claims may belong to stateful sets that were not dumped.
-fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
+fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
     let mut names = controllers.iter().map(|controller| controller.info().name);
     if !names.any(|name| name == "statefulset-controller") || cluster.is_complete(Resource::StatefulSets) {
         return None;
@@ -200,7 +200,7 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
 
 /// The objects of the dump that a request touches: its object, those that it reads, and the owners that it
 /// sets, which must exist.
-fn touched(cluster: &Facts, request: &Request) -> Vec<u32> {
+fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
     match request {
         Request::Get { resource, key } => {

@@ -16,8 +16,8 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    Outcomes,
-    facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope},
+    Cluster, Outcomes,
+    facts::{HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
 
@@ -87,7 +87,7 @@ pub(crate) enum Held {
 ///
 /// # Complexity
 /// O(h log n) for h held objects and their owners among n objects.
-pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reaction>) {
+pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reaction>) {
     let held = reactions.iter().filter(|(_, reaction)| reaction.held > Held::No);
     let mut pending: Vec<u32> = held.map(|(&position, _)| position).collect();
     while let Some(position) = pending.pop() {
@@ -130,7 +130,7 @@ pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
 /// once a fact.
 pub(crate) fn spread(
-    cluster: &Facts,
+    cluster: &Cluster,
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
@@ -290,7 +290,7 @@ enum Via {
 }
 
 /// Whether a dependent blocks the deletion of an owner.
-fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
+fn blocks_owner(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
     let (dependent, owner) = (cluster.view(dependent), cluster.view(owner));
     let mut references = dependent.owner_references();
     references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
@@ -327,7 +327,7 @@ fn place(missing: &Missing) -> Option<Place<'_>> {
     }
 }
 
-fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
+fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
     let own = cluster.view(dependent).namespace();
     let kind = cluster.owner_kind(reference, own);
     let owner = ObjectRef {

@@ -10,7 +10,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    facts::{Facts, HAS_CONTENT, Member, Relation, Scope},
+    Cluster,
+    facts::{HAS_CONTENT, Member, Relation, Scope},
     fate::{Missing, missing_fact},
     run::Simulated,
     undetermined::Sources,
@@ -20,7 +21,7 @@ use crate::{
 /// did.
 ///
 /// The actions of controllers on other objects are independent of the deletes.
-pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
+pub(crate) fn of_intents(cluster: &Cluster, simulated: &Simulated) -> Sources {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let mut sources: Sources = contents(cluster, scope, simulation).collect();
     sources.extend(policies(cluster, simulated));
@@ -49,7 +50,7 @@ pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
 /// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack
 /// content of them.
 fn contents<'a>(
-    cluster: &'a Facts,
+    cluster: &'a Cluster,
     scope: &'a Scope,
     simulation: &'a Simulation,
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
@@ -78,7 +79,7 @@ fn contents<'a>(
 }
 
 /// The policies that may refuse requests of a simulation, with the objects of the requests.
-fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
+fn policies(cluster: &Cluster, simulated: &Simulated) -> Sources {
     let mut sources = Sources::new();
     for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
         let positions = cluster.positions_of(&request.uid);
@@ -97,7 +98,7 @@ fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
 
 /// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
 /// affected.
-pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources, Vec<u32>) {
+pub(crate) fn of_everything(cluster: &Cluster, simulated: &Simulated) -> (Sources, Vec<u32>) {
     let (scope, simulation) = (&simulated.scope, &simulated.primary);
     let mut sources = Sources::new();
     let mut beginnings = Vec::new();
@@ -131,7 +132,7 @@ fn add(sources: &mut Sources, missing: Missing, mut affected: Vec<u32>, is_meant
 }
 
 /// The objects about which a controller could not decide, each with the objects that it may change.
-fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<(u32, Missing, Vec<u32>)> {
+fn undetermined(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Vec<(u32, Missing, Vec<u32>)> {
     let mut found = Vec::new();
     let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
     for (controller, object, missing, _) in simulation.plane.manager().unknown() {
@@ -200,7 +201,7 @@ fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<
     found
 }
 
-fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
+fn dependents(cluster: &Cluster, owner: u32, resource: Resource) -> Vec<u32> {
     let dependents = cluster.edges.dependents(owner).iter().copied();
     let of_resource = dependents.filter(|&at| cluster.resource_at(at) == Some(resource));
     of_resource.collect()
@@ -208,7 +209,7 @@ fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
 
 /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
 /// scope.
-fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
+fn is_deleted(cluster: &Cluster, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
     if !scope.members.contains_key(&position) {
         return false;
     }
@@ -222,7 +223,7 @@ fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position:
 ///
 /// A pod with a final phase and one without a node are removed at once when they are deleted. Others have
 /// their grace period, and their kubelet ends them.
-fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
+fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     let Some(fields) = pod.pod() else {
         return Some("its node is not known".to_owned());
     };
@@ -249,7 +250,7 @@ fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
 }
 
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
-pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
+pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.record(position)),
         None => cluster.is_complete(Resource::Nodes).then_some(false),
