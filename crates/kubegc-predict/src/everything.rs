@@ -17,7 +17,6 @@ use crate::{
     facts::PENDING_CHANGES,
     judge,
     run::{self, Run, Simulated, Unlisted},
-    unknown,
 };
 
 impl Run<'_> {
@@ -26,7 +25,7 @@ impl Run<'_> {
         let targets: Vec<u32> = self.deletes.iter().filter_map(|delete| delete.position).collect();
         let waiting = self.cluster.waiting_for(&targets);
         let simulated = self.simulate(targets.into_iter().chain(waiting));
-        let missing = unknown::of_intents(self.cluster, &simulated);
+        let (missing, _) = simulated.missing(false);
         let anyway = self.anyway(&simulated);
         let orders = explore::order_decides(self, &simulated.scope);
         let mut forecast = judge::conclude(self, simulated, missing, anyway.as_ref());
@@ -36,7 +35,7 @@ impl Run<'_> {
     }
 
     /// The same without the deletes, if anything happens to the objects without them.
-    fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
+    fn anyway(&self, simulated: &Simulated<'_>) -> Option<Simulation> {
         let is_pending = |at: &u32| self.cluster.has(*at, PENDING_CHANGES);
         let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
         let is_any = simulated.scope.affected().any(|at| is_pending(&at))
@@ -71,10 +70,7 @@ impl Run<'_> {
         seeds.extend(self.deletes.iter().filter_map(|delete| delete.position));
         loop {
             let simulated = self.simulate(seeds.iter().copied());
-            let (missing, out_of_scope) = match horizon {
-                Some(_) => unknown::of_everything(cluster, &simulated),
-                None => (unknown::of_intents(cluster, &simulated), Vec::new()),
-            };
+            let (missing, out_of_scope) = simulated.missing(horizon.is_some());
             if !out_of_scope.is_empty() {
                 seeds.extend(out_of_scope);
                 continue;
@@ -90,7 +86,7 @@ impl Run<'_> {
 }
 
 /// The objects about which controllers cannot decide.
-fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
+fn undetermined(simulated: &Simulated<'_>) -> Vec<Undetermined> {
     let manager = simulated.primary.plane.manager();
     let unknown = manager.unknown();
     let unknown = unknown.filter(|(_, object, ..)| manager.record(object).is_some());

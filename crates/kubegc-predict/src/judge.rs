@@ -65,7 +65,7 @@ fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u
 /// Compares the ends of the simulations that the dump allows, and of the one without the deletes.
 pub(crate) fn conclude(
     run: &Run<'_>,
-    simulated: Simulated,
+    simulated: Simulated<'_>,
     missing: Sources,
     anyway: Option<&Simulation>,
 ) -> Forecast {
@@ -78,6 +78,7 @@ pub(crate) fn conclude(
         primary,
         alternatives,
         refused: mut findings,
+        ..
     } = simulated;
     drop(alternatives);
     let mut kept = kept(cluster, &scope, &primary);
@@ -168,7 +169,7 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
-fn reactions(run: &Run<'_>, simulated: &Simulated, missing: &Sources) -> BTreeMap<u32, Reaction> {
+fn reactions(run: &Run<'_>, simulated: &Simulated<'_>, missing: &Sources) -> BTreeMap<u32, Reaction> {
     let Simulated { scope, primary, .. } = simulated;
     let mut reactions = BTreeMap::new();
     if missing.is_empty() && !scope.lacks_data() {

@@ -75,7 +75,8 @@ pub(crate) struct Run<'q> {
 }
 
 /// The simulations of a question: one for each assumption about the owners that are missing from the dump.
-pub(crate) struct Simulated {
+pub(crate) struct Simulated<'q> {
+    pub(crate) cluster: &'q Cluster,
     pub(crate) scope: Scope,
     /// The simulation in which missing owners exist.
     pub(crate) primary: Simulation,
@@ -84,7 +85,7 @@ pub(crate) struct Simulated {
     pub(crate) refused: Vec<Finding>,
 }
 
-impl Simulated {
+impl Simulated<'_> {
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Simulation> {
         std::iter::once(&self.primary).chain(&self.alternatives)
     }
@@ -107,7 +108,7 @@ impl<'q> Run<'q> {
     }
 
     /// Simulates the objects that the seeds can reach.
-    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
+    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated<'q> {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
         let mut read = self.cluster.unlistable();
         loop {
@@ -119,6 +120,7 @@ impl<'q> Run<'q> {
             let alternatives = alternatives.collect();
             let counts = (seeds.len(), read.len());
             let simulated = Simulated {
+                cluster: self.cluster,
                 scope,
                 primary,
                 alternatives,

@@ -3,13 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_control_plane::{
-    Actor, Refusals, RefusedBy, Simulation, Why,
+    Actor, Refusal, Refusals, RefusedBy, Simulation, Step, Why,
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_controllers::{Key, NamespaceController};
-use kubegc_core::{
-    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, metadata, record::ObjectId,
-};
+use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
 use kubegc_objects::Reason;
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::SnapshotObject;
@@ -75,7 +73,9 @@ pub(crate) fn waits_for(
     if waits.is_empty() {
         let grace = end.deletion_grace_period_seconds;
         let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
-        let node = node_of(object);
+        let record = object.record();
+        let node = record.pod().and_then(|pod| pod.node_name.known());
+        let node = node.filter(|name| !name.is_empty()).cloned();
         let is_lost = |node: &Arc<str>| kubelet_of(cluster, node) == Some(false);
         // The grace period ended so long before the simulation that the kubelet would have acted.
         let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < simulation.plane.began();
@@ -107,15 +107,25 @@ fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
                 _ => false,
             }),
         };
-        Some(Wait::Refused {
-            finalizer: Some(Arc::clone(end.finalizers.iter().find(is_its)?)),
-            actor: step.actor,
-            act: step.act,
-            object: ObjectRef::clone(&step.object),
-            refusal: step.failure.clone()?,
-        })
+        let finalizer = end.finalizers.iter().find(is_its)?;
+        Some(refused_wait(
+            step,
+            step.failure.as_ref()?,
+            finalizer,
+            &step.object,
+        ))
     });
     waits.collect()
+}
+
+fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &ObjectRef) -> Wait {
+    Wait::Refused {
+        finalizer: Some(Arc::clone(finalizer)),
+        actor: step.actor,
+        act: step.act,
+        object: object.clone(),
+        refusal: refusal.clone(),
+    }
 }
 
 /// The dependents that block the deletion of an owner in the foreground.
@@ -141,13 +151,10 @@ fn blocking(
 fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
     let position = cluster.positions_of(&object.uid).next()?;
     let mut references = cluster.view(position).owner_references();
-    let unserved = references.find(
-        |OwnerReference {
-             api_version, kind, ..
-         }| {
-            cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
-        },
-    )?;
+    let unserved = references.find(|one| {
+        let (api_version, kind) = (&one.api_version, &one.kind);
+        cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
+    })?;
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
@@ -184,16 +191,9 @@ fn content(
             continue;
         };
         let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
-        if waits.iter().any(is_same) {
-            continue;
+        if !waits.iter().any(is_same) {
+            waits.push(refused_wait(step, refusal, &finalizer, &object.object_ref()));
         }
-        waits.push(Wait::Refused {
-            finalizer: Some(Arc::clone(&finalizer)),
-            actor: step.actor,
-            act: step.act,
-            object: object.object_ref(),
-            refusal: refusal.clone(),
-        });
     }
     let remaining = remaining(simulation, Some(&end.name), |kind, _| !server.is_unlistable(kind));
     if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
@@ -308,12 +308,6 @@ fn remaining(
         found.extend((of_kind.count > 0).then_some((resource, of_kind)));
     }
     found.into_values().collect()
-}
-
-fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
-    let record = object.record();
-    let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
-    Some(Arc::clone(node))
 }
 
 /// The failed conversions that an object waits for.
