@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 
 use crate::{
     Cluster, PredictError, Target,
-    facts::{FLAWED, Facts, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
+    facts::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
 };
 
 /// The steady state after background deletes, by position in the dump
@@ -41,14 +41,13 @@ pub struct Closure {
     pub to_simulate: Vec<u32>,
 }
 
-/// More references than any object has: for an object on which the collector never decides.
-const NEVER_LOST: u32 = u32::MAX / 2;
-
-const UNSEEN: u8 = 0;
-const SEEN: u8 = 1;
-const DECIDED: u8 = 2;
-/// Seen, and some owner is unknown.
-const IN_DOUBT: u8 = 3;
+/// The number of references that still keep an object has these values and bits.
+const UNSEEN: u32 = u32::MAX;
+const DECIDED: u32 = u32::MAX - 1;
+/// The collector never decides about it.
+const NEVER_DECIDED: u32 = 1 << 31;
+/// An owner is unknown.
+const IN_DOUBT: u32 = 1 << 30;
 
 impl Cluster {
     /// Finds the objects that no longer exist in the steady state.
@@ -65,44 +64,36 @@ impl Cluster {
     pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
         let mut positions = Vec::new();
         for root in roots {
-            positions.extend(self.facts.resolve(root)?);
+            positions.extend(self.resolve(root)?);
         }
         Ok(self.closure_of(&positions))
     }
 
     /// The same for positions in the dump. Positions that do not exist are ignored.
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
-        let removed_anyway = self.facts.removed_anyway();
-        let is_removed = |position| removed_anyway.contains(&position);
-        self.facts.closure_from(roots, &is_removed)
-    }
-}
-
-impl Facts {
-    /// The objects none of whose owners exist, and their dependents.
-    fn removed_anyway(&self) -> &HashSet<u32, FixedState> {
-        self.removed_anyway.get_or_init(|| {
+        // The objects none of whose owners exist, and their dependents.
+        let removed_anyway = self.removed_anyway.get_or_init(|| {
             let is_dangling = |position: &u32| {
                 let mut owners = self.edges.owners(*position).peekable();
                 owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
             };
             let dangling: Vec<u32> = (0..self.edges.flags.len() as u32).filter(is_dangling).collect();
-            let closure = self.closure_from(&dangling, &|_| false);
+            let closure = self.closure_without(&HashSet::default(), &dangling);
             closure.removed.into_iter().collect()
-        })
+        });
+        self.closure_without(removed_anyway, roots)
     }
 
     /// The steady state if some objects have already been deleted.
-    fn closure_from(&self, roots: &[u32], is_removed: &dyn Fn(u32) -> bool) -> Closure {
+    fn closure_without(&self, deleted: &HashSet<u32, FixedState>, roots: &[u32]) -> Closure {
         let edges = &self.edges;
         let mut closure = Closure::default();
-        let mut state = vec![UNSEEN; edges.flags.len()];
-        // Number of references that still keep an object, once it was processed.
-        let mut keeping: Vec<u32> = vec![0; edges.flags.len()];
+        let mut keeping: Vec<u32> = vec![UNSEEN; edges.flags.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
-            if (root as usize) < state.len() && state[root as usize] != DECIDED && !is_removed(root) {
-                state[root as usize] = DECIDED;
+            let state = keeping.get_mut(root as usize);
+            if let Some(state) = state.filter(|state| **state != DECIDED && !deleted.contains(&root)) {
+                *state = DECIDED;
                 self.place(root, &mut closure);
             }
         }
@@ -110,8 +101,8 @@ impl Facts {
         while let Some(&owner) = closure.removed.get(next) {
             next += 1;
             for &dependent in edges.dependents(owner) {
-                let at = dependent as usize;
-                if state[at] == DECIDED || is_removed(dependent) {
+                let state = &mut keeping[dependent as usize];
+                if *state == DECIDED || deleted.contains(&dependent) {
                     continue;
                 }
                 let owners = edges.owners(dependent);
@@ -121,34 +112,31 @@ impl Facts {
                     // there before either.
                     continue;
                 }
-                if state[at] == UNSEEN {
-                    state[at] = SEEN;
+                if *state == UNSEEN {
+                    *state = 0;
                     touched.push(dependent);
                     for reference in edges.owners(dependent) {
                         match reference {
-                            Owner::At(other) if !is_removed(other) => keeping[at] += 1,
+                            Owner::At(other) if !deleted.contains(&other) => *state += 1,
                             Owner::At(_) | Owner::Absent => {}
-                            Owner::Unknown => state[at] = IN_DOUBT,
-                            // The collector never decides.
-                            Owner::Never => keeping[at] = NEVER_LOST,
+                            Owner::Unknown => *state |= IN_DOUBT,
+                            Owner::Never => *state |= NEVER_DECIDED,
                         }
                     }
                 }
-                keeping[at] = keeping[at].saturating_sub(lost as u32);
-                if keeping[at] == 0 && state[at] == SEEN {
-                    state[at] = DECIDED;
+                *state -= lost as u32;
+                if *state == 0 {
+                    *state = DECIDED;
                     self.place(dependent, &mut closure);
                 }
             }
         }
         for position in touched {
-            if state[position as usize] == DECIDED {
-                continue;
-            }
-            if keeping[position as usize] == 0 {
-                closure.undecided.push(position);
-            } else if keeping[position as usize] < NEVER_LOST / 2 {
-                closure.released.push(position);
+            match keeping[position as usize] {
+                DECIDED => {}
+                IN_DOUBT => closure.undecided.push(position),
+                state if state & NEVER_DECIDED != 0 => {}
+                _ => closure.released.push(position),
             }
         }
         closure

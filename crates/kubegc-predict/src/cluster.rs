@@ -1,14 +1,22 @@
 //! A cluster of which questions are asked.
 
-use std::sync::OnceLock;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
-use kubegc_core::KubernetesVersion;
+use foldhash::fast::FixedState;
+use hashbrown::HashSet;
+use kubegc_control_plane::AggregatedApi;
+use kubegc_controllers::{Controller, default_controllers};
+use kubegc_core::{KubernetesVersion, Timestamp};
+use kubegc_sim::{ApiServer, Settings};
 use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Assumptions, BrokenExtension, Forecast, Intent, ObjectName, PredictError, Question, Target, evidence,
+    Assumptions, BrokenExtension, Forecast, Intent, PredictError, Question, Target, evidence,
     explore::{self, Bounds, Exploration},
-    facts::{Facts, nothing_selected},
+    facts::{Edges, Indexes, Silent, nothing_selected},
     run::{self, Run, Simulated},
 };
 
@@ -41,7 +49,23 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Cluster {
-    pub(crate) facts: Facts,
+    pub(crate) version: KubernetesVersion,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) edges: Edges,
+    pub(crate) indexes: Indexes,
+    pub(crate) assumptions: Arc<Assumptions>,
+    pub(crate) newest_time: OnceLock<Timestamp>,
+    pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
+    /// The controllers of this version, with the storage that is assumed.
+    pub(crate) controllers: Vec<Arc<dyn Controller>>,
+    /// A server of this version without objects, to be cloned.
+    pub(crate) empty_server: ApiServer,
+    /// Whether the dump has webhooks or policies, which may refuse requests.
+    pub(crate) has_reviewers: bool,
+    /// The APIs that other servers serve, by name of their APIService.
+    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    pub(crate) broken_extensions: Vec<BrokenExtension>,
+    pub(crate) silent: Vec<Silent>,
     pending: OnceLock<Forecast>,
 }
 
@@ -52,21 +76,35 @@ impl Cluster {
     /// O(n + r) for n objects with r references, and [`pending`](Self::pending) if an object has waited for a
     /// controller for minutes.
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
-        let mut cluster = Self {
-            facts: Facts::of(version, snapshot, assumptions),
-            pending: OnceLock::new(),
+        let settings = Settings {
+            namespaces_must_exist: false,
+            quota_controller: true,
+            ..Settings::default()
         };
-        let facts = &mut cluster.facts;
-        facts.controllers = run::with_storage(facts, &facts.controllers);
-        let silent = evidence::external(facts);
-        facts.add_silent(silent);
-        if evidence::may_show_controllers(facts) {
-            let silent = evidence::controllers(&cluster.facts, cluster.pending());
+        let mut cluster = Self {
+            version,
+            edges: Edges::of(&snapshot),
+            indexes: Indexes::default(),
+            assumptions: Arc::new(assumptions),
+            newest_time: OnceLock::new(),
+            removed_anyway: OnceLock::new(),
+            controllers: default_controllers(version),
+            empty_server: ApiServer::new(version, snapshot.catalog.clone()).with_settings(settings),
+            has_reviewers: false,
+            aggregated_apis: BTreeMap::new(),
+            broken_extensions: Vec::new(),
+            silent: Vec::new(),
+            pending: OnceLock::new(),
+            snapshot: Arc::new(snapshot),
+        };
+        cluster.add_extensions();
+        cluster.controllers = run::with_storage(&cluster, &cluster.controllers);
+        cluster.add_silent(evidence::external(&cluster));
+        if evidence::may_show_controllers(&cluster) {
+            let silent = evidence::controllers(&cluster);
             if !silent.is_empty() {
-                let facts = &mut cluster.facts;
-                facts.add_silent(silent);
-                facts.controllers =
-                    run::with_storage(facts, &kubegc_controllers::default_controllers(version));
+                cluster.add_silent(silent);
+                cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
                 cluster.pending = OnceLock::new();
             }
         }
@@ -75,16 +113,16 @@ impl Cluster {
 
     /// The version of the cluster.
     pub const fn version(&self) -> KubernetesVersion {
-        self.facts.version
+        self.version
     }
 
     /// The data of the dump.
     pub fn snapshot(&self) -> &Snapshot {
-        &self.facts.snapshot
+        &self.snapshot
     }
 
     pub fn assumptions(&self) -> &Assumptions {
-        &self.facts.assumptions
+        &self.assumptions
     }
 
     /// The extensions of the API server that cannot be reached, as far as the dump shows it: APIs of other
@@ -110,15 +148,7 @@ impl Cluster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn broken_extensions(&self) -> &[BrokenExtension] {
-        &self.facts.broken_extensions
-    }
-
-    /// Checks that the webhooks, APIs, finalizers and components that assumptions name exist.
-    ///
-    /// # Errors
-    /// The first name that does not.
-    pub fn check_assumptions(&self) -> Result<(), PredictError> {
-        self.facts.check_names()
+        &self.broken_extensions
     }
 
     /// The forecast without any intent, until nothing changes any more.
@@ -127,7 +157,7 @@ impl Cluster {
     /// That of the simulation, the first time.
     pub fn pending(&self) -> &Forecast {
         self.pending
-            .get_or_init(|| Run::of(&self.facts, Vec::new()).everything())
+            .get_or_init(|| Run::of(self, Vec::new()).everything())
     }
 
     /// Predicts the effects of deletes that are sent one after another, until nothing changes any more.
@@ -146,7 +176,7 @@ impl Cluster {
         if intents.is_empty() {
             return Ok(self.pending().clone());
         }
-        let run = Run::of_intents(&self.facts, intents)?;
+        let run = Run::of_intents(self, intents)?;
         Ok(self.forecast_of(&run, intents))
     }
 
@@ -162,12 +192,11 @@ impl Cluster {
     /// # Complexity
     /// As [`predict`](Self::predict); O(n log n) for n objects in the dump if the forecast covers everything.
     pub fn forecast(&self, question: &Question) -> Result<Forecast, PredictError> {
-        let facts = &self.facts;
         let run = Run {
-            controllers: run::with_storage(facts, &question.controllers),
+            controllers: run::with_storage(self, &question.controllers),
             began: question.now,
             horizon: question.horizon,
-            ..Run::of_intents(facts, &question.intents)?
+            ..Run::of_intents(self, &question.intents)?
         };
         if question.everything || question.intents.is_empty() {
             return Ok(run.everything());
@@ -179,17 +208,9 @@ impl Cluster {
     fn forecast_of(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
         let mut forecast = run.forecast();
         if run.deletes.is_empty() {
-            forecast.findings.push(nothing_selected(&self.facts, intents));
+            forecast.findings.push(nothing_selected(self, intents));
         }
         forecast
-    }
-
-    /// The position of an object.
-    ///
-    /// # Errors
-    /// The kind is unknown or ambiguous, or there is no such object.
-    pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
-        self.facts.position(name)
     }
 
     /// Tries many orders of the effects of several deletes. The client sends them one after another, without
@@ -203,7 +224,7 @@ impl Cluster {
     /// # Complexity
     /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
     pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
-        let run = Run::of_intents(&self.facts, intents)?;
+        let run = Run::of_intents(self, intents)?;
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
         Ok(explore::explore(&run, &scope, bounds))

@@ -13,11 +13,10 @@ use kubegc_core::{
 };
 
 use crate::{
-    Finding, Forecast, Undetermined, explore,
-    facts::{Facts, PENDING_CHANGES},
+    Cluster, Finding, Forecast, Undetermined, explore,
+    facts::PENDING_CHANGES,
     judge,
     run::{self, Run, Simulated, Unlisted},
-    unknown,
 };
 
 impl Run<'_> {
@@ -26,7 +25,7 @@ impl Run<'_> {
         let targets: Vec<u32> = self.deletes.iter().filter_map(|delete| delete.position).collect();
         let waiting = self.cluster.waiting_for(&targets);
         let simulated = self.simulate(targets.into_iter().chain(waiting));
-        let missing = unknown::of_intents(self.cluster, &simulated);
+        let (missing, _) = simulated.missing(false);
         let anyway = self.anyway(&simulated);
         let orders = explore::order_decides(self, &simulated.scope);
         let mut forecast = judge::conclude(self, simulated, missing, anyway.as_ref());
@@ -36,7 +35,7 @@ impl Run<'_> {
     }
 
     /// The same without the deletes, if anything happens to the objects without them.
-    fn anyway(&self, simulated: &Simulated) -> Option<Simulation> {
+    fn anyway(&self, simulated: &Simulated<'_>) -> Option<Simulation> {
         let is_pending = |at: &u32| self.cluster.has(*at, PENDING_CHANGES);
         let is_own = |step: &Step| step.causes.is_empty() && !matches!(step.why, Why::Intent(_));
         let is_any = simulated.scope.affected().any(|at| is_pending(&at))
@@ -71,10 +70,7 @@ impl Run<'_> {
         seeds.extend(self.deletes.iter().filter_map(|delete| delete.position));
         loop {
             let simulated = self.simulate(seeds.iter().copied());
-            let (missing, out_of_scope) = match horizon {
-                Some(_) => unknown::of_everything(cluster, &simulated),
-                None => (unknown::of_intents(cluster, &simulated), Vec::new()),
-            };
+            let (missing, out_of_scope) = simulated.missing(horizon.is_some());
             if !out_of_scope.is_empty() {
                 seeds.extend(out_of_scope);
                 continue;
@@ -90,7 +86,7 @@ impl Run<'_> {
 }
 
 /// The objects about which controllers cannot decide.
-fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
+fn undetermined(simulated: &Simulated<'_>) -> Vec<Undetermined> {
     let manager = simulated.primary.plane.manager();
     let unknown = manager.unknown();
     let unknown = unknown.filter(|(_, object, ..)| manager.record(object).is_some());
@@ -105,7 +101,7 @@ fn undetermined(simulated: &Simulated) -> Vec<Undetermined> {
 /// The objects that controllers act on until a time if nothing else happens, and those that depend on missing
 /// data.
 fn planned(
-    cluster: &Facts,
+    cluster: &Cluster,
     mut manager: Manager,
     began: Timestamp,
     until: Timestamp,
@@ -141,7 +137,7 @@ fn planned(
 
 /// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
 /// objects that it touches to the seeds.
-fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
+fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
     let mut response = None;
@@ -165,7 +161,7 @@ fn deletions(cluster: &Facts, manager: &Manager, task: Task, seeds: &mut Vec<u32
 
 /// The data that the question needs and that is missing from the dump: nodes that controllers looked up at
 /// the cloud provider, and StatefulSets that claims may belong to.
-fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
+fn findings(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Vec<Finding> {
     let is_dumped = |node: &str| cluster.by_name(Resource::Nodes, "", node).is_some();
     let unknown = cluster.assumptions.cloud.keys().filter(|node| !is_dumped(node));
     let nodes = unknown.map(|node| Finding::NodeNotDumped {
@@ -175,7 +171,7 @@ fn findings(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Finding
 }
 
 /// Whether claims may belong to stateful sets that were not dumped.
-fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
+fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> Option<Finding> {
     let mut names = controllers.iter().map(|controller| controller.info().name);
     if !names.any(|name| name == "statefulset-controller") || cluster.is_complete(Resource::StatefulSets) {
         return None;
@@ -200,7 +196,7 @@ fn sets_not_in_dump(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Opt
 
 /// The objects of the dump that a request touches: its object, those that it reads, and the owners that it
 /// sets, which must exist.
-fn touched(cluster: &Facts, request: &Request) -> Vec<u32> {
+fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
     let mut found = Vec::new();
     match request {
         Request::Get { resource, key } => {

@@ -14,8 +14,8 @@ use kubegc_core::{
 use kubegc_objects::Reason;
 
 use crate::{
-    Fate, Forecast,
-    facts::{DELETING, Facts, Silent, conditions, deletion_requested_at},
+    Cluster, Fate,
+    facts::{DELETING, Silent, conditions, deletion_requested_at},
 };
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
@@ -29,7 +29,7 @@ const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 ///
 /// # Complexity
 /// O(t) for t terminating objects.
-pub(crate) fn external(cluster: &Facts) -> Vec<Silent> {
+pub(crate) fn external(cluster: &Cluster) -> Vec<Silent> {
     let mut found = Vec::new();
     for position in cluster.with(DELETING) {
         let view = cluster.view(position);
@@ -81,7 +81,7 @@ fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<s
 }
 
 /// Whether a controller should have acted on an object long before the dump was made.
-pub(crate) fn may_show_controllers(cluster: &Facts) -> bool {
+pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
     let (mut terminating, mut jobs) = (cluster.with(DELETING), cluster.all(Resource::Jobs));
     let is_old = |at: Option<Timestamp>| at.is_some_and(|at| cluster.newest_time().since(at) > OVERDUE);
     let is_a_controllers = |name: &Arc<str>| {
@@ -101,8 +101,8 @@ pub(crate) fn may_show_controllers(cluster: &Facts) -> bool {
 ///
 /// # Complexity
 /// O(s log f) for s steps and f fates of that forecast.
-pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
-    let mut found = Vec::new();
+pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
+    let (mut found, forecast) = (Vec::new(), cluster.pending());
     let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
     for step in forecast.timeline.iter().filter(at_once) {
         let owner = match step.actor {
@@ -145,7 +145,7 @@ pub(crate) fn controllers(cluster: &Facts, forecast: &Forecast) -> Vec<Silent> {
 }
 
 /// The object that has waited for a step, since when, and the time after which that shows something.
-fn waited(cluster: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
+fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
     let is_expiry =
         step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
     let (object, limit) = match (&step.why, step.act) {
@@ -183,7 +183,7 @@ fn expiry(job: &Record) -> Option<Timestamp> {
 /// The finalizer of the job-controller on pods.
 pub(crate) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-impl Facts {
+impl Cluster {
     /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
     /// deleted before its pods were counted, and nothing enqueued them again
     /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).

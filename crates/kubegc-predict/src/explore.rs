@@ -24,9 +24,9 @@ use kubegc_sim::rng::Rng;
 
 use self::race::{Choice, Race};
 use crate::{
-    Fate, Finding, Outcomes, Step,
+    Cluster, Fate, Finding, Outcomes, Step,
     cycle::cycles,
-    facts::{Facts, Owner, Scope},
+    facts::{Owner, Scope},
     judge,
     run::{ClientDelete, Run, Unlisted},
 };
@@ -247,7 +247,7 @@ fn reached<'a>(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> (Race
 
 /// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
 /// whether every order was tried.
-fn exhaust(cluster: &Facts, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
+fn exhaust(cluster: &Cluster, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
     let bounds = found.bounds;
     if bounds.states_max == 0 {
         return (0, false);
@@ -288,7 +288,7 @@ fn exhaust(cluster: &Facts, scope: &Scope, start: Race<'_>, found: &mut Explorat
 /// The fates at the end of a schedule, in the order of the scope.
 type Ending = (Vec<Fate>, Schedule);
 
-fn ending(cluster: &Facts, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
+fn ending(cluster: &Cluster, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
     let fates = judge::fates(cluster, scope, &race.simulation);
     let (trace, _) = race.simulation.plane.into_trace();
     let timeline = trace.into_steps();

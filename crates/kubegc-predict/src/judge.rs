@@ -18,9 +18,9 @@ use kubegc_core::{
 use kubegc_snapshot::ObjectView;
 
 use crate::{
-    Assumptions, Outcomes, Wait,
+    Assumptions, Cluster, Outcomes, Wait,
     cycle::cycles,
-    facts::{Facts, Owner, Scope},
+    facts::{Owner, Scope},
     fate::{Fate, Finding},
     forecast::{Forecast, ObjectFate},
     recreation,
@@ -31,7 +31,7 @@ use crate::{
 
 /// The fates in a simulation, in the order of the scope. The actor that deletes an object depends on timing
 /// and does not distinguish them.
-pub(crate) fn fates(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<Fate> {
+pub(crate) fn fates(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> Vec<Fate> {
     let mut kept = kept(cluster, scope, simulation);
     let fates = scope.affected().map(|position| match kept.remove(&position) {
         Some((fate, _)) => fate,
@@ -41,7 +41,7 @@ pub(crate) fn fates(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> 
 }
 
 /// The fates and the metadata of the objects that exist at the end of a simulation, by position.
-fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
+fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, (Fate, SharedMeta)> {
     let refusals = Refusals::of(simulation.plane.steps());
     let kept = scope.affected().filter_map(|position| {
         let object = cluster.view(position);
@@ -65,7 +65,7 @@ fn kept(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32
 /// Compares the ends of the simulations that the dump allows, and of the one without the deletes.
 pub(crate) fn conclude(
     run: &Run<'_>,
-    simulated: Simulated,
+    simulated: Simulated<'_>,
     missing: Sources,
     anyway: Option<&Simulation>,
 ) -> Forecast {
@@ -78,6 +78,7 @@ pub(crate) fn conclude(
         primary,
         alternatives,
         refused: mut findings,
+        ..
     } = simulated;
     drop(alternatives);
     let mut kept = kept(cluster, &scope, &primary);
@@ -168,7 +169,7 @@ fn failures(steps: &[Step]) -> impl Iterator<Item = Finding> {
 }
 
 /// The differences between the ends of the simulations for each object; empty if no data is missing.
-fn reactions(run: &Run<'_>, simulated: &Simulated, missing: &Sources) -> BTreeMap<u32, Reaction> {
+fn reactions(run: &Run<'_>, simulated: &Simulated<'_>, missing: &Sources) -> BTreeMap<u32, Reaction> {
     let Simulated { scope, primary, .. } = simulated;
     let mut reactions = BTreeMap::new();
     if missing.is_empty() && !scope.lacks_data() {
@@ -255,7 +256,7 @@ fn is_same_end<'m>(a: Option<&'m ObjectMeta>, b: Option<&'m ObjectMeta>) -> bool
 /// They are undetermined even if the run with all unknown owners and the run without them end alike: if some
 /// owners do not exist, their dependents are deleted and no longer counted, and the object may be kept.
 fn chosen_by_count<'a>(
-    cluster: &'a Facts,
+    cluster: &'a Cluster,
     scope: &Scope,
     undetermined: impl Iterator<Item = u32>,
     steps: &[Step],
@@ -310,7 +311,7 @@ fn outcome(view: ObjectView<'_>, end: Option<&ObjectMeta>) -> Outcomes {
 }
 
 /// The kinds that objects in scope refer to, that are declared complete, and of which the dump has no object.
-fn missing_kinds(cluster: &Facts, scope: &Scope) -> Vec<Finding> {
+fn missing_kinds(cluster: &Cluster, scope: &Scope) -> Vec<Finding> {
     let mut counts: BTreeMap<KindId, usize> = BTreeMap::new();
     let mut count = |api_version: &str, kind: &str| {
         if let Some(kind) = cluster.kind_id(api_version, kind) {
@@ -371,7 +372,7 @@ fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
 }
 
 /// The findings about references and controllers of objects in scope.
-fn findings_of(cluster: &Facts, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
+fn findings_of(cluster: &Cluster, scope: &Scope, fates: &[ObjectFate]) -> Vec<Finding> {
     let mut findings = Vec::new();
     // The namespaces of deleted objects: their dependents may be in them. The empty one means all.
     let mut namespaces = BTreeSet::new();

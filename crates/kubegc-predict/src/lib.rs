@@ -69,7 +69,7 @@ pub use report::{
 };
 pub use selection::Selection;
 pub use trace::Step;
-pub use wait::{BlockedBy, Blocking, NotRemoved, Remaining, Wait};
+pub use wait::{BlockedBy, Blocking, Remaining, Wait};
 
 /// The writes of a forecast, each with its effects, actor and reason.
 pub mod trace {

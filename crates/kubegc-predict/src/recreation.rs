@@ -9,7 +9,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    facts::{DELETING, Facts, Owner},
+    Cluster,
+    facts::{DELETING, Owner},
     fate::{Fate, Finding},
     forecast::ObjectFate,
     review::Reviewer,
@@ -29,7 +30,7 @@ enum Recreation {
 ///
 /// # Complexity
 /// O(n log n) for n fates and dependents of their controllers.
-pub(crate) fn findings(cluster: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
+pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
     let recreations = Recreations { cluster, fates };
     let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
     for fate in fates {
@@ -74,7 +75,7 @@ pub(crate) fn findings(cluster: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
 }
 
 struct Recreations<'a> {
-    cluster: &'a Facts,
+    cluster: &'a Cluster,
     fates: &'a [ObjectFate],
 }
 

@@ -9,18 +9,18 @@ use kubegc_sim::{ApiServer, Response, StoredObject};
 use kubegc_snapshot::{Details, QuotaDetails, SnapshotObject};
 use serde_json::{Map, json};
 
-use crate::{Fate, ObjectFate, facts::Facts, run};
+use crate::{Cluster, Fate, ObjectFate, run};
 
 /// Reviews the creation of deleted objects.
 pub(crate) struct Reviewer<'f> {
-    cluster: &'f Facts,
+    cluster: &'f Cluster,
     fates: &'f [ObjectFate],
     /// A server for each namespace, in which objects are created one after another.
     servers: BTreeMap<Arc<str>, Option<ApiServer>>,
 }
 
 impl<'f> Reviewer<'f> {
-    pub(crate) const fn new(cluster: &'f Facts, fates: &'f [ObjectFate]) -> Self {
+    pub(crate) const fn new(cluster: &'f Cluster, fates: &'f [ObjectFate]) -> Self {
         Self {
             cluster,
             fates,
@@ -42,7 +42,7 @@ impl<'f> Reviewer<'f> {
 }
 
 /// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.
-fn server(cluster: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
+fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
     let mut server = cluster.empty_server.clone();
     let mut has_quotas = false;
     let is_of_namespace = |at: &u32| **cluster.view(*at).namespace() == *namespace;
@@ -115,7 +115,7 @@ fn renewed(object: SnapshotObject) -> StoredObject {
 }
 
 /// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
-fn add_namespace(cluster: &Facts, server: &mut ApiServer, namespace: &str) {
+fn add_namespace(cluster: &Cluster, server: &mut ApiServer, namespace: &str) {
     let position = cluster.by_name(Resource::Namespaces, "", namespace);
     let object = position.map(|at| cluster.object(at));
     if let Some(object) = object
@@ -135,7 +135,7 @@ fn refusal(response: &Response) -> Option<Refusal> {
     })
 }
 
-impl Facts {
+impl Cluster {
     /// The refusal of the removal of finalizers of an object, by its owner or by hand, if the dump shows it.
     pub(crate) fn refused_removal(&self, position: u32) -> Option<Refusal> {
         if !self.has_reviewers {

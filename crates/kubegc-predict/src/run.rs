@@ -25,8 +25,8 @@ use kubegc_sim::{ApiServer, Response, StoredObject};
 use kubegc_snapshot::{CrdDetails, Details, JsonDocuments, SnapshotObject};
 
 use crate::{
-    Intent, PredictError, Target,
-    facts::{Facts, Member, Owner, Scope},
+    Cluster, Intent, PredictError, Target,
+    facts::{Member, Owner, Scope},
     fate::Finding,
 };
 
@@ -63,7 +63,7 @@ impl ClientDelete<'_> {
 
 /// A question to be simulated.
 pub(crate) struct Run<'q> {
-    pub(crate) cluster: &'q Facts,
+    pub(crate) cluster: &'q Cluster,
     pub(crate) controllers: Vec<Arc<dyn Controller>>,
     /// Controllers that have listed the whole dump. Without these, they list the scope.
     pub(crate) manager: Option<Manager>,
@@ -75,7 +75,8 @@ pub(crate) struct Run<'q> {
 }
 
 /// The simulations of a question: one for each assumption about the owners that are missing from the dump.
-pub(crate) struct Simulated {
+pub(crate) struct Simulated<'q> {
+    pub(crate) cluster: &'q Cluster,
     pub(crate) scope: Scope,
     /// The simulation in which missing owners exist.
     pub(crate) primary: Simulation,
@@ -84,14 +85,14 @@ pub(crate) struct Simulated {
     pub(crate) refused: Vec<Finding>,
 }
 
-impl Simulated {
+impl Simulated<'_> {
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Simulation> {
         std::iter::once(&self.primary).chain(&self.alternatives)
     }
 }
 
 impl<'q> Run<'q> {
-    pub(crate) fn of(cluster: &'q Facts, deletes: Vec<ClientDelete<'q>>) -> Self {
+    pub(crate) fn of(cluster: &'q Cluster, deletes: Vec<ClientDelete<'q>>) -> Self {
         Self {
             cluster,
             controllers: cluster.controllers.clone(),
@@ -102,12 +103,12 @@ impl<'q> Run<'q> {
         }
     }
 
-    pub(crate) fn of_intents(cluster: &'q Facts, intents: &'q [Intent]) -> Result<Self, PredictError> {
+    pub(crate) fn of_intents(cluster: &'q Cluster, intents: &'q [Intent]) -> Result<Self, PredictError> {
         Ok(Self::of(cluster, deletes(cluster, intents)?))
     }
 
     /// Simulates the objects that the seeds can reach.
-    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated {
+    pub(crate) fn simulate(&self, seeds: impl IntoIterator<Item = u32>) -> Simulated<'q> {
         let mut seeds: BTreeSet<u32> = seeds.into_iter().collect();
         let mut read = self.cluster.unlistable();
         loop {
@@ -119,6 +120,7 @@ impl<'q> Run<'q> {
             let alternatives = alternatives.collect();
             let counts = (seeds.len(), read.len());
             let simulated = Simulated {
+                cluster: self.cluster,
                 scope,
                 primary,
                 alternatives,
@@ -237,7 +239,7 @@ impl<'q> Run<'q> {
     }
 }
 
-fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
+fn deletes<'q>(cluster: &Cluster, intents: &'q [Intent]) -> Result<Vec<ClientDelete<'q>>, PredictError> {
     let mut deletes = Vec::new();
     for (number, intent) in intents.iter().enumerate() {
         let kind = match &intent.target {
@@ -270,7 +272,10 @@ fn deletes<'q>(cluster: &Facts, intents: &'q [Intent]) -> Result<Vec<ClientDelet
 /// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume plugins
 /// and migrations of its release, and the external provisioners of its volumes. A cluster with PodGroups has
 /// their controller.
-pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>]) -> Vec<Arc<dyn Controller>> {
+pub(crate) fn with_storage(
+    cluster: &Cluster,
+    controllers: &[Arc<dyn Controller>],
+) -> Vec<Arc<dyn Controller>> {
     let mut controllers = controllers.to_vec();
     let mut lifecycle = NodeLifecycle::new(cluster.version);
     lifecycle.stops_without_ready_nodes =
@@ -304,7 +309,7 @@ pub(crate) fn with_storage(cluster: &Facts, controllers: &[Arc<dyn Controller>])
 }
 
 /// Whether the dump has a node that is ready. A scope may have only others.
-fn has_ready_node(cluster: &Facts) -> bool {
+fn has_ready_node(cluster: &Cluster) -> bool {
     let is_ready = |node| cluster.record(node).node().and_then(Node::is_ready);
     cluster
         .all(Resource::Nodes)
@@ -313,7 +318,7 @@ fn has_ready_node(cluster: &Facts) -> bool {
 
 /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
 /// that volumes are migrated to.
-fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str>> {
+fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<str>> {
     let mut names = BTreeSet::new();
     let volumes = cluster.all(Resource::PersistentVolumes);
     for record in volumes.map(|position| cluster.record(position)) {
@@ -338,7 +343,7 @@ fn external_provisioners(cluster: &Facts, storage: &Storage) -> BTreeSet<Arc<str
 /// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
 /// the namespaces of the scope.
 fn list_scope(
-    cluster: &Facts,
+    cluster: &Cluster,
     manager: &mut Manager,
     now: Timestamp,
     scope: &Scope,
@@ -363,7 +368,7 @@ fn list_scope(
 }
 
 /// Feeds the list of the whole dump to controllers.
-pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
+pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
     list(cluster, manager, now, |resource| {
         let records = cluster.all(resource).map(|position| cluster.record(position));
         (records.collect(), cluster.is_complete(resource))
@@ -372,7 +377,7 @@ pub(crate) fn list_all(cluster: &Facts, manager: &mut Manager, now: Timestamp) {
 
 /// Feeds the records of each resource, and whether they are all, to controllers.
 fn list(
-    cluster: &Facts,
+    cluster: &Cluster,
     manager: &mut Manager,
     now: Timestamp,
     mut records_of: impl FnMut(Resource) -> (Vec<Record>, bool),
@@ -389,7 +394,7 @@ fn list(
 
 /// Adds the objects of a scope to its server, and returns the records that controllers list.
 fn load(
-    cluster: &Facts,
+    cluster: &Cluster,
     scope: &Scope,
     server: &mut ApiServer,
     with_records: bool,
@@ -435,7 +440,7 @@ pub(crate) fn stored(
 }
 
 /// Removes the owners out of scope: an object that is only read keeps the others.
-fn keep_owners_in_scope(cluster: &Facts, scope: &Scope, position: u32, stored: &mut StoredObject) {
+fn keep_owners_in_scope(cluster: &Cluster, scope: &Scope, position: u32, stored: &mut StoredObject) {
     let is_in_scope = |owner: &Owner| matches!(owner, Owner::At(at) if scope.members.contains_key(at));
     if cluster.edges.owners(position).all(|owner| is_in_scope(&owner)) {
         return;
@@ -446,7 +451,7 @@ fn keep_owners_in_scope(cluster: &Facts, scope: &Scope, position: u32, stored: &
 }
 
 /// Adds the owners that are missing from the dump to the server of a scope.
-fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted: Unlisted) {
+fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlisted: Unlisted) {
     for (position, reference) in &scope.unknown {
         let kind = unlisted_kind(cluster, server, reference);
         let Some(kind) = kind.filter(|_| unlisted != Unlisted::Absent) else {
@@ -481,7 +486,7 @@ fn add_unlisted(cluster: &Facts, scope: &Scope, server: &mut ApiServer, unlisted
 
 /// The kind of an owner that is not in the dump. One that nothing explains is assumed to be cluster-scoped,
 /// so that it can be found from anywhere.
-fn unlisted_kind(cluster: &Facts, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
+fn unlisted_kind(cluster: &Cluster, server: &mut ApiServer, reference: &OwnerReference) -> Option<KindId> {
     if let Some(kind) = server.catalog().mapping(&reference.api_version, &reference.kind) {
         return Some(kind);
     }

@@ -8,7 +8,7 @@ use kubegc_snapshot::Snapshot;
 
 use crate::{
     Cluster, ObjectName, PredictError, Target,
-    facts::{Facts, unknown_kind, unknown_object},
+    facts::{unknown_kind, unknown_object},
 };
 
 /// The objects that the arguments of `kubectl delete` select.
@@ -78,7 +78,6 @@ impl Selection {
     /// # Complexity
     /// O(n) for n objects of the kinds that are selected without a namespace; otherwise O(log n) for each.
     pub fn targets(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
-        let cluster = &cluster.facts;
         let selects_many = self.selector.is_some() || self.all;
         let (first, names) = match &*self.arguments {
             [] if !self.manifests.is_empty() && !selects_many => return self.of_manifests(cluster),
@@ -123,7 +122,7 @@ impl Selection {
     }
 
     /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
-    fn slash_name(&self, cluster: &Facts, argument: &str) -> Result<ObjectName, PredictError> {
+    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<ObjectName, PredictError> {
         let parts: Vec<&str> = argument.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => (None, *kind, *name),
@@ -142,7 +141,7 @@ impl Selection {
     }
 
     /// The object of this name, of the kind that the dump has it of.
-    fn object(&self, cluster: &Facts, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
+    fn object(&self, cluster: &Cluster, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
         if self.all_namespaces {
             return usage("an object is not selected by name in all namespaces: use --namespace");
         }
@@ -185,7 +184,7 @@ impl Selection {
     }
 
     /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
-    fn namespaces_of(&self, cluster: &Facts, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
+    fn namespaces_of(&self, cluster: &Cluster, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
         let is_in = |namespace: &str| {
             let found = cluster.find(kind, namespace, name);
             found.map(|_| vec![namespace.into()])
@@ -203,7 +202,7 @@ impl Selection {
         })
     }
 
-    fn of_manifests(&self, cluster: &Facts) -> Result<Vec<Target>, PredictError> {
+    fn of_manifests(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
         let mut targets = Vec::new();
         for manifest in self.manifests.iter().flat_map(Snapshot::views) {
             // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
@@ -235,7 +234,7 @@ fn exact(resource: &ApiResource) -> Arc<str> {
 }
 
 /// The kinds of `TYPE[,TYPE...]`.
-fn kinds(cluster: &Facts, types: &str) -> Result<Vec<KindId>, PredictError> {
+fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
     let catalog = cluster.catalog();
     let mut kinds = Vec::new();
     for name in types.split(',') {

@@ -16,8 +16,8 @@ use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
 use crate::{
-    Outcomes,
-    facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope},
+    Cluster, Outcomes,
+    facts::{HAS_CONTENT, Owner, Related, Relation, Scope},
     fate::Missing,
 };
 
@@ -87,7 +87,7 @@ pub(crate) enum Held {
 ///
 /// # Complexity
 /// O(h log n) for h held objects and their owners among n objects.
-pub(crate) fn hold_waiting(cluster: &Facts, reactions: &mut BTreeMap<u32, Reaction>) {
+pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reaction>) {
     let held = reactions.iter().filter(|(_, reaction)| reaction.held > Held::No);
     let mut pending: Vec<u32> = held.map(|(&position, _)| position).collect();
     while let Some(position) = pending.pop() {
@@ -130,19 +130,21 @@ pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
 /// once a fact.
 pub(crate) fn spread(
-    cluster: &Facts,
+    cluster: &Cluster,
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
 ) -> BTreeMap<u32, (Vec<Missing>, Outcomes)> {
-    for (position, reference) in scope.unknown.iter().chain(&scope.out_of_reach) {
+    let (mut out_of_reach, mut apart) = (BTreeSet::new(), BTreeSet::new());
+    for (position, reference) in &scope.unknown {
         let missing = missing_owner(cluster, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
-    let out_of_reach = scope.out_of_reach.iter();
-    let out_of_reach = out_of_reach.map(|(position, reference)| missing_owner(cluster, *position, reference));
-    let out_of_reach: BTreeSet<Missing> = out_of_reach.collect();
-    let mut apart = out_of_reach.clone();
+    for (position, reference) in &scope.out_of_reach {
+        let missing = missing_owner(cluster, *position, reference);
+        out_of_reach.insert(missing.clone());
+        sources.entry(missing).or_default().push(*position);
+    }
     for &position in &scope.flawed {
         let object = cluster.object_ref(position);
         let missing = match cluster.kind_id(&object.api_version, &object.kind) {
@@ -154,7 +156,10 @@ pub(crate) fn spread(
     }
     // Of each object, the positions of the missing facts among the sources.
     let mut reached: BTreeMap<u32, (Vec<usize>, Outcomes)> = BTreeMap::new();
-    let contested = contested(sources.keys());
+    let mut claims: BTreeMap<Place<'_>, BTreeSet<&Uid>> = BTreeMap::new();
+    for (place, uid) in sources.keys().filter_map(claim) {
+        claims.entry(place).or_default().insert(uid);
+    }
     for (number, (missing, starts)) in sources.iter().enumerate() {
         // In these cases the runs cannot differ: unread fields are unread in all of them, of several owners
         // that share one name each run has only one, and no run has owners out of reach.
@@ -166,7 +171,8 @@ pub(crate) fn spread(
         let of_cleanup = unless_removed || of_end || of_policy;
         let only_releases = out_of_reach.contains(missing);
         let direct: BTreeSet<u32> = starts.iter().copied().collect();
-        let everywhere = of_cleanup || apart.contains(missing) || contested.contains(&place(missing));
+        let is_contested = claim(missing).is_some_and(|(place, _)| claims[&place].len() > 1);
+        let everywhere = of_cleanup || only_releases || apart.contains(missing) || is_contested;
         // A terminating object stays terminating if the request that would end it is refused.
         let stays_terminating = |start: &u32| {
             let refused = reactions.get(start).and_then(|reaction| reaction.if_refused);
@@ -290,44 +296,29 @@ enum Via {
 }
 
 /// Whether a dependent blocks the deletion of an owner.
-fn blocks_owner(cluster: &Facts, dependent: u32, owner: u32) -> bool {
+fn blocks_owner(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
     let (dependent, owner) = (cluster.view(dependent), cluster.view(owner));
     let mut references = dependent.owner_references();
     references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
 }
 
-/// The places that references claim for owners with different uids.
-fn contested<'a>(sources: impl Iterator<Item = &'a Missing>) -> BTreeSet<Option<Place<'a>>> {
-    let mut claims: BTreeMap<Place<'a>, &Uid> = BTreeMap::new();
-    let mut contested = BTreeSet::new();
-    for missing in sources {
-        let (Missing::Owner { owner, .. } | Missing::Kind { owner }) = missing else {
-            continue;
-        };
-        if let Some(place) = place(missing)
-            && claims
-                .insert(place, &owner.uid)
-                .is_some_and(|uid| *uid != owner.uid)
-        {
-            contested.insert(Some(place));
-        }
-    }
-    contested
-}
-
 /// Group, kind, namespace and name.
 type Place<'a> = [&'a str; 4];
 
-fn place(missing: &Missing) -> Option<Place<'_>> {
+/// The place that a reference claims for an owner, and the owner's uid.
+fn claim(missing: &Missing) -> Option<(Place<'_>, &Uid)> {
     match missing {
-        Missing::Owner { owner, .. } => Some([owner.group(), &owner.kind, &owner.namespace, &owner.name]),
+        Missing::Owner { owner, .. } => {
+            let place = [owner.group(), &owner.kind, &owner.namespace, &owner.name];
+            Some((place, &owner.uid))
+        }
         // It is unknown whether the kind is namespaced.
-        Missing::Kind { owner } => Some([owner.group(), &owner.kind, "", &owner.name]),
+        Missing::Kind { owner } => Some(([owner.group(), &owner.kind, "", &owner.name], &owner.uid)),
         _ => None,
     }
 }
 
-fn missing_owner(cluster: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
+fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
     let own = cluster.view(dependent).namespace();
     let kind = cluster.owner_kind(reference, own);
     let owner = ObjectRef {

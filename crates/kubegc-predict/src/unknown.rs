@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_control_plane::{Simulation, kubelet_runs};
+use kubegc_control_plane::kubelet_runs;
 use kubegc_controllers::MayChange;
 use kubegc_core::{
     ApiResource,
@@ -10,219 +10,209 @@ use kubegc_core::{
 };
 
 use crate::{
-    facts::{Facts, HAS_CONTENT, Member, Relation, Scope},
+    Cluster,
+    facts::{HAS_CONTENT, Relation},
     fate::{Missing, missing_fact},
     run::Simulated,
     undetermined::Sources,
 };
 
-/// The unknown facts of a simulation of deletes: those about objects that changed, or that follow one that
-/// did.
-///
-/// The actions of controllers on other objects are independent of the deletes.
-pub(crate) fn of_intents(cluster: &Facts, simulated: &Simulated) -> Sources {
-    let (scope, simulation) = (&simulated.scope, &simulated.primary);
-    let mut sources: Sources = contents(cluster, scope, simulation).collect();
-    sources.extend(policies(cluster, simulated));
-    let undetermined = undetermined(cluster, scope, simulation);
-    if undetermined.is_empty() {
-        return sources;
-    }
-    let mut changed = BTreeSet::new();
-    for change in simulation.plane.steps().iter().flat_map(|step| &step.changes) {
-        changed.extend(cluster.positions_of(&change.object.uid));
-    }
-    let mut concerned = changed.clone();
-    for position in changed {
-        let related = cluster.related(position).into_iter();
-        let followers = related.filter(|related| related.relation == Relation::Follows);
-        concerned.extend(followers.map(|related| related.position));
-    }
-    for (_, missing, affected) in undetermined {
-        add(&mut sources, missing, affected, |position| {
-            concerned.contains(position)
-        });
-    }
-    sources
-}
-
-/// The namespaces and CustomResourceDefinitions that are removed in a simulation though the dump may lack
-/// content of them.
-fn contents<'a>(
-    cluster: &'a Facts,
-    scope: &'a Scope,
-    simulation: &'a Simulation,
-) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
-    let has_content = |position: &u32| cluster.has(*position, HAS_CONTENT);
-    scope.affected().filter(has_content).filter_map(move |position| {
-        let object = cluster.object(position);
-        let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
-        if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
-            return None;
-        }
-        let is_namespace = *object.kind == *"Namespace";
-        let is_content = |kind: &&ApiResource| match is_namespace {
-            true => kind.is_namespaced(),
-            false => format!("{}.{}", kind.resource, kind.group) == *object.meta.name,
+impl Simulated<'_> {
+    /// The unknown facts of a simulation, and the objects out of scope that they may affect.
+    ///
+    /// Without `everything`, they are those about objects that changed, or that follow one that did: the
+    /// actions of controllers on other objects are independent of the deletes.
+    pub(crate) fn missing(&self, everything: bool) -> (Sources, Vec<u32>) {
+        let cluster = self.cluster;
+        let mut sources: Sources = self.contents().collect();
+        sources.extend(self.policies());
+        let mut beginnings = Vec::new();
+        let undetermined = self.undetermined();
+        let meant: BTreeSet<u32> = match everything {
+            true => self.scope.affected().collect(),
+            false if undetermined.is_empty() => BTreeSet::new(),
+            false => self.changed_or_following(),
         };
-        let kinds = cluster.collectable_kinds().filter(is_content);
-        let completeness = &cluster.snapshot.completeness;
-        let unlisted = kinds.filter(|kind| match is_namespace {
-            true => cluster.is_unlisted(kind, &object.meta.name),
-            false => !completeness.of(&kind.group, &kind.kind).is_complete(),
-        });
-        let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
-        let object = object.object_ref();
-        (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
-    })
-}
-
-/// The policies that may refuse requests of a simulation, with the objects of the requests.
-fn policies(cluster: &Facts, simulated: &Simulated) -> Sources {
-    let mut sources = Sources::new();
-    for request in simulated.runs().flat_map(|run| run.server.undecided_requests()) {
-        let positions = cluster.positions_of(&request.uid);
-        let missing = Missing::Policy {
-            policy: request.policy,
-            expression: request.expression,
-        };
-        sources.entry(missing).or_default().extend(positions);
-    }
-    for positions in sources.values_mut() {
-        positions.sort_unstable();
-        positions.dedup();
-    }
-    sources
-}
-
-/// The unknown facts of a simulation of what happens anyway, and the objects out of scope that may be
-/// affected.
-pub(crate) fn of_everything(cluster: &Facts, simulated: &Simulated) -> (Sources, Vec<u32>) {
-    let (scope, simulation) = (&simulated.scope, &simulated.primary);
-    let mut sources = Sources::new();
-    let mut beginnings = Vec::new();
-    let is_in_scope = |position: &u32| scope.members.get(position) == Some(&Member::Affected);
-    for (position, missing, affected) in undetermined(cluster, scope, simulation) {
-        beginnings.push(position);
-        add(&mut sources, missing, affected, is_in_scope);
-    }
-    for position in cluster.all(Resource::Pods).filter(is_in_scope) {
-        if let Some(reason) = unknown_end(cluster, &cluster.record(position))
-            && is_deleted(cluster, scope, simulation, position)
-        {
-            let pod = cluster.object_ref(position);
-            sources.insert(Missing::Ending { pod, reason }, vec![position]);
+        for (position, missing, mut affected) in undetermined {
             beginnings.push(position);
+            affected.retain(|at| meant.contains(at));
+            if !affected.is_empty() {
+                sources.entry(missing).or_default().extend(affected);
+            }
         }
+        if !everything {
+            return (sources, Vec::new());
+        }
+        for position in cluster.all(Resource::Pods).filter(|at| meant.contains(at)) {
+            if let Some(reason) = unknown_end(cluster, &cluster.record(position))
+                && self.is_deleted(position)
+            {
+                let pod = cluster.object_ref(position);
+                sources.insert(Missing::Ending { pod, reason }, vec![position]);
+                beginnings.push(position);
+            }
+        }
+        let affected = cluster.affected_by(beginnings).into_iter();
+        (sources, affected.filter(|at| !meant.contains(at)).collect())
     }
-    sources.extend(contents(cluster, scope, simulation));
-    sources.extend(policies(cluster, simulated));
-    let mut out_of_scope: Vec<u32> = cluster.affected_by(beginnings).into_iter().collect();
-    out_of_scope.retain(|position| !is_in_scope(position));
-    (sources, out_of_scope)
-}
 
-/// Adds the affected objects that are meant to those whose fates the missing fact makes undetermined.
-fn add(sources: &mut Sources, missing: Missing, mut affected: Vec<u32>, is_meant: impl Fn(&u32) -> bool) {
-    affected.retain(is_meant);
-    if !affected.is_empty() {
-        sources.entry(missing).or_default().extend(affected);
+    /// The objects that changed in the simulation, and those that follow one that did.
+    fn changed_or_following(&self) -> BTreeSet<u32> {
+        let changes = self.primary.plane.steps().iter().flat_map(|step| &step.changes);
+        let changed = changes.flat_map(|change| self.cluster.positions_of(&change.object.uid));
+        let changed: BTreeSet<u32> = changed.collect();
+        let mut found = changed.clone();
+        for position in changed {
+            let related = self.cluster.related(position).into_iter();
+            let followers = related.filter(|related| related.relation == Relation::Follows);
+            found.extend(followers.map(|related| related.position));
+        }
+        found
     }
-}
 
-/// The objects about which a controller could not decide, each with the objects that it may change.
-fn undetermined(cluster: &Facts, scope: &Scope, simulation: &Simulation) -> Vec<(u32, Missing, Vec<u32>)> {
-    let mut found = Vec::new();
-    let unknown_owners: BTreeSet<u32> = scope.unknown.iter().map(|(position, _)| *position).collect();
-    for (controller, object, missing, _) in simulation.plane.manager().unknown() {
-        let Some(position) = cluster.position_of(object) else {
-            continue;
-        };
-        let info = controller.info();
-        let only_deletes = || {
-            let mut permissions = info.permissions.iter();
-            permissions.all(|(resource, _, verbs)| *resource != object.resource || *verbs == ["delete"])
+    /// The namespaces and CustomResourceDefinitions that are removed though the dump may lack content of
+    /// them.
+    fn contents(&self) -> impl Iterator<Item = (Missing, Vec<u32>)> {
+        let cluster = self.cluster;
+        let has_content = move |position: &u32| cluster.has(*position, HAS_CONTENT);
+        self.scope
+            .affected()
+            .filter(has_content)
+            .filter_map(move |position| {
+                let object = cluster.object(position);
+                let end = self.primary.server.object(object.kind_id?, "", &object.meta.name);
+                if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
+                    return None;
+                }
+                let completeness = &cluster.snapshot.completeness;
+                let unlisted =
+                    cluster
+                        .collectable_kinds()
+                        .filter(|kind| match *object.kind == *"Namespace" {
+                            true => kind.is_namespaced() && cluster.is_unlisted(kind, &object.meta.name),
+                            false => {
+                                format!("{}.{}", kind.resource, kind.group) == *object.meta.name
+                                    && !completeness.of(&kind.group, &kind.kind).is_complete()
+                            }
+                        });
+                let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
+                let object = object.object_ref();
+                (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
+            })
+    }
+
+    /// The policies that may refuse requests, with the objects of the requests.
+    fn policies(&self) -> Sources {
+        let mut sources = Sources::new();
+        for request in self.runs().flat_map(|run| run.server.undecided_requests()) {
+            let positions = self.cluster.positions_of(&request.uid);
+            let missing = Missing::Policy {
+                policy: request.policy,
+                expression: request.expression,
+            };
+            sources.entry(missing).or_default().extend(positions);
+        }
+        for positions in sources.values_mut() {
+            positions.sort_unstable();
+            positions.dedup();
+        }
+        sources
+    }
+
+    /// The objects about which a controller could not decide, each with the objects that it may change.
+    fn undetermined(&self) -> Vec<(u32, Missing, Vec<u32>)> {
+        let cluster = self.cluster;
+        let mut found = Vec::new();
+        let unknown_owners: BTreeSet<u32> =
+            self.scope.unknown.iter().map(|(position, _)| *position).collect();
+        let dependents = |owner: u32, resource: Resource| -> Vec<u32> {
+            let dependents = cluster.edges.dependents(owner).iter().copied();
+            dependents
+                .filter(|at| cluster.resource_at(*at) == Some(resource))
+                .collect()
         };
         // An object that is deleted anyway is not pruned.
         let live_dependents = |owner: u32, resource: Resource| {
-            let mut found = dependents(cluster, owner, resource);
-            found.retain(|at| !is_deleted(cluster, scope, simulation, *at));
+            let mut found = dependents(owner, resource);
+            found.retain(|at| !self.is_deleted(*at));
             found
         };
-        let adopted = |resource: Resource| {
-            let mut found = live_dependents(position, resource);
-            found.extend(cluster.adoptable(position, resource, simulation));
-            found
-        };
-        let may_change = |relation: &MayChange| match *relation {
-            // A controller that only deletes changes no terminating object, except pods, whose grace period
-            // it ends.
-            MayChange::Itself
-                if object.resource != Resource::Pods
-                    && only_deletes()
-                    && is_deleted(cluster, scope, simulation, position) =>
-            {
-                Vec::new()
-            }
-            MayChange::Itself => vec![position],
-            MayChange::Dependents(resource) => dependents(cluster, position, resource),
-            MayChange::LiveDependents(resource) => live_dependents(position, resource),
-            MayChange::Adopted(resource) => adopted(resource),
-            MayChange::DependentsOfAdopted(adopters, resource) => {
-                let adopters = adopted(adopters).into_iter();
-                let dependents = adopters.flat_map(|owner| live_dependents(owner, resource));
-                dependents.collect()
-            }
-            MayChange::Claims => {
-                let is_gone = |position: u32| {
-                    unknown_owners.contains(&position) || is_deleted(cluster, scope, simulation, position)
-                };
-                let set_is_gone = is_gone(position);
-                let claims = cluster.claims_of_set(position).into_iter();
-                let claims = claims.filter(|(_, pod)| set_is_gone || pod.is_some_and(is_gone));
-                claims.map(|(claim, _)| claim).collect()
-            }
-            MayChange::BoundPods => {
-                let related = cluster.related(position).into_iter();
-                let related = related.map(|related| related.position);
-                let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
-                related.filter(is_pod).collect()
-            }
-        };
-        let related = controller.info().may_change(object.resource).iter();
-        let affected = related.flat_map(may_change).collect();
-        let missing = Missing::Controller {
-            object: cluster.object_ref(position),
-            reason: missing_fact(missing, missing.to_string()),
-        };
-        found.push((position, missing, affected));
+        for (controller, object, missing, _) in self.primary.plane.manager().unknown() {
+            let Some(position) = cluster.position_of(object) else {
+                continue;
+            };
+            let info = controller.info();
+            let only_deletes = || {
+                let mut permissions = info.permissions.iter();
+                permissions.all(|(resource, _, verbs)| *resource != object.resource || *verbs == ["delete"])
+            };
+            let adopted = |resource: Resource| {
+                let mut found = live_dependents(position, resource);
+                found.extend(cluster.adoptable(position, resource, &self.primary));
+                found
+            };
+            let may_change = |relation: &MayChange| match *relation {
+                // A controller that only deletes changes no terminating object, except pods, whose grace period
+                // it ends.
+                MayChange::Itself
+                    if object.resource != Resource::Pods && only_deletes() && self.is_deleted(position) =>
+                {
+                    Vec::new()
+                }
+                MayChange::Itself => vec![position],
+                MayChange::Dependents(resource) => dependents(position, resource),
+                MayChange::LiveDependents(resource) => live_dependents(position, resource),
+                MayChange::Adopted(resource) => adopted(resource),
+                MayChange::DependentsOfAdopted(adopters, resource) => {
+                    let adopters = adopted(adopters).into_iter();
+                    adopters
+                        .flat_map(|owner| live_dependents(owner, resource))
+                        .collect()
+                }
+                MayChange::Claims => {
+                    let is_gone =
+                        |position: u32| unknown_owners.contains(&position) || self.is_deleted(position);
+                    let set_is_gone = is_gone(position);
+                    let claims = cluster.claims_of_set(position).into_iter();
+                    let claims = claims.filter(|(_, pod)| set_is_gone || pod.is_some_and(is_gone));
+                    claims.map(|(claim, _)| claim).collect()
+                }
+                MayChange::BoundPods => {
+                    let related = cluster.related(position).into_iter();
+                    let related = related.map(|related| related.position);
+                    let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
+                    related.filter(is_pod).collect()
+                }
+            };
+            let affected = info.may_change(object.resource).iter().flat_map(may_change);
+            let affected: Vec<u32> = affected.collect();
+            let missing = Missing::Controller {
+                object: cluster.object_ref(position),
+                reason: missing_fact(missing, missing.to_string()),
+            };
+            found.push((position, missing, affected));
+        }
+        found
     }
-    found
-}
 
-fn dependents(cluster: &Facts, owner: u32, resource: Resource) -> Vec<u32> {
-    let dependents = cluster.edges.dependents(owner).iter().copied();
-    let of_resource = dependents.filter(|&at| cluster.resource_at(at) == Some(resource));
-    of_resource.collect()
-}
-
-/// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out of
-/// scope.
-fn is_deleted(cluster: &Facts, scope: &Scope, simulation: &Simulation, position: u32) -> bool {
-    if !scope.members.contains_key(&position) {
-        return false;
+    /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out
+    /// of scope.
+    fn is_deleted(&self, position: u32) -> bool {
+        if !self.scope.members.contains_key(&position) {
+            return false;
+        }
+        let (view, server) = (self.cluster.view(position), &self.primary.server);
+        let kind = view.kind_id();
+        let found = kind.and_then(|kind| server.object(kind, view.namespace(), view.name()));
+        found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
     }
-    let view = cluster.view(position);
-    let kind = view.kind_id();
-    let found = kind.and_then(|kind| simulation.server.object(kind, view.namespace(), view.name()));
-    found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
 }
 
 /// The data that is missing to determine when a pod ends after its deletion, and which component ends it.
 ///
 /// A pod with a final phase and one without a node are removed at once when they are deleted. Others have
 /// their grace period, and their kubelet ends them.
-fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
+fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     let Some(fields) = pod.pod() else {
         return Some("its node is not known".to_owned());
     };
@@ -249,7 +239,7 @@ fn unknown_end(cluster: &Facts, pod: &Record) -> Option<String> {
 }
 
 /// Whether the kubelet of the node of this name runs; `None` if that is not known.
-pub(crate) fn kubelet_of(cluster: &Facts, node: &str) -> Option<bool> {
+pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
     match cluster.by_name(Resource::Nodes, "", node) {
         Some(position) => kubelet_runs(&cluster.record(position)),
         None => cluster.is_complete(Resource::Nodes).then_some(false),

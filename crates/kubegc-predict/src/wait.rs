@@ -1,14 +1,13 @@
 //! The conditions that terminating objects wait for.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_control_plane::{Act, Actor, Refusal, finalizers::Finalizer};
-use kubegc_controllers::{Missing, Reason};
 use kubegc_core::{ObjectRef, Timestamp, metadata};
 use serde::{Serialize, Serializer};
 use serde_json::json;
 
-use crate::words::{number, some_of, span};
+use crate::words::{number, some_of};
 
 /// A condition that a terminating object waits for.
 ///
@@ -45,13 +44,15 @@ pub enum Wait {
         pods_are_first: bool,
     },
     /// For the removal of a finalizer.
-    #[display("finalizer {name}, which {}", remover(*known, reason.as_ref()))]
+    #[display("finalizer {name}, which {}", remover(*known, reason.as_deref()))]
     Finalizer {
         name: Arc<str>,
         /// The component that removes it; `None` for a finalizer of an operator.
         known: Option<&'static Finalizer>,
         /// The reason why that component has not removed it, if known.
-        reason: Option<NotRemoved>,
+        reason: Option<String>,
+        /// Whether that component cannot decide, because a fact is missing from the dump.
+        is_undecided: bool,
     },
     /// For the end of its grace period.
     #[display("{}", grace(*ends_at))]
@@ -147,38 +148,6 @@ pub enum BlockedBy {
     OwnerNotServed(String),
 }
 
-/// The reason why the owner of a finalizer has not removed it.
-///
-/// # Examples
-/// [`Wait::Finalizer`] has one: `wait.to_string()` ends with it.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
-pub enum NotRemoved {
-    /// Its controller keeps the object for this reason.
-    #[display("{_0}")]
-    Kept(Reason),
-    /// Its controller cannot decide, because this fact is missing from the dump.
-    #[display("{_0}")]
-    Unknown(Missing),
-    /// Its controller is not among those of the question.
-    #[display("it does not run")]
-    NotRunning,
-    /// It is assumed not to act.
-    #[display("it is assumed not to act")]
-    Assumed,
-    /// It normally acts sooner, so it does not act.
-    #[display("it has not for {}, and normally does within {}", span(*lasted), span(*within))]
-    Overdue {
-        /// How long the object has been terminating.
-        lasted: Duration,
-        /// The time within which it normally acts.
-        within: Duration,
-    },
-    /// Other objects have waited for it so long that it does not act.
-    #[display("other objects show that it does not act")]
-    Elsewhere,
-}
-
 /// The objects of one resource that remain.
 ///
 /// # Examples
@@ -257,7 +226,7 @@ fn content(remaining: &[Remaining], pods_are_first: bool) -> String {
 }
 
 /// The component that removes a finalizer, and why it has not, as the rest of a sentence.
-fn remover(known: Option<&Finalizer>, reason: Option<&NotRemoved>) -> String {
+fn remover(known: Option<&Finalizer>, reason: Option<&str>) -> String {
     let remover = match known {
         Some(known) => format!("{} removes {}", known.owner, known.removed),
         None => "no controller of Kubernetes removes".to_owned(),
@@ -318,7 +287,7 @@ impl Serialize for Wait {
             Self::Finalizer { known, reason, .. } => json!({
                 "removedBy": known.map(|known| known.owner.to_string()),
                 "removedWhen": known.map(|known| known.removed),
-                "reason": reason.as_ref().map(ToString::to_string),
+                "reason": reason,
             }),
             Self::Grace { ends_at } => json!({ "gracePeriodEndsAt": ends_at }),
             Self::Refused {

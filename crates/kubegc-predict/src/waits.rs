@@ -3,21 +3,18 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_control_plane::{
-    Actor, Refusals, RefusedBy, Simulation, Why,
+    Actor, Refusal, Refusals, RefusedBy, Simulation, Step, Why,
     finalizers::{self, OVERDUE, Owner},
 };
 use kubegc_controllers::{Key, NamespaceController};
-use kubegc_core::{
-    ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid, metadata, record::ObjectId,
-};
+use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
 use kubegc_objects::Reason;
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::SnapshotObject;
 
 use crate::{
-    BlockedBy, Blocking, NotRemoved, Remaining, Wait,
-    facts::{Facts, deletion_requested_at},
-    unknown::kubelet_of,
+    BlockedBy, Blocking, Cluster, Remaining, Wait, facts::deletion_requested_at, unknown::kubelet_of,
+    words::span,
 };
 
 /// The conditions that an object of the dump waits for at the end of a simulation.
@@ -25,7 +22,7 @@ use crate::{
 /// # Complexity
 /// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
 pub(crate) fn waits_for(
-    cluster: &Facts,
+    cluster: &Cluster,
     simulation: &Simulation,
     refusals: &Refusals<'_>,
     object: &SnapshotObject,
@@ -76,7 +73,9 @@ pub(crate) fn waits_for(
     if waits.is_empty() {
         let grace = end.deletion_grace_period_seconds;
         let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
-        let node = node_of(object);
+        let record = object.record();
+        let node = record.pod().and_then(|pod| pod.node_name.known());
+        let node = node.filter(|name| !name.is_empty()).cloned();
         let is_lost = |node: &Arc<str>| kubelet_of(cluster, node) == Some(false);
         // The grace period ended so long before the simulation that the kubelet would have acted.
         let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < simulation.plane.began();
@@ -108,19 +107,34 @@ fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
                 _ => false,
             }),
         };
-        Some(Wait::Refused {
-            finalizer: Some(Arc::clone(end.finalizers.iter().find(is_its)?)),
-            actor: step.actor,
-            act: step.act,
-            object: ObjectRef::clone(&step.object),
-            refusal: step.failure.clone()?,
-        })
+        let finalizer = end.finalizers.iter().find(is_its)?;
+        Some(refused_wait(
+            step,
+            step.failure.as_ref()?,
+            finalizer,
+            &step.object,
+        ))
     });
     waits.collect()
 }
 
+fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &ObjectRef) -> Wait {
+    Wait::Refused {
+        finalizer: Some(Arc::clone(finalizer)),
+        actor: step.actor,
+        act: step.act,
+        object: object.clone(),
+        refusal: refusal.clone(),
+    }
+}
+
 /// The dependents that block the deletion of an owner in the foreground.
-fn blocking(cluster: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, owner: &Uid) -> Vec<Blocking> {
+fn blocking(
+    cluster: &Cluster,
+    simulation: &Simulation,
+    refusals: &Refusals<'_>,
+    owner: &Uid,
+) -> Vec<Blocking> {
     let objects = simulation.plane.collector().explain(owner).blocking;
     let objects = objects.into_iter().map(|object| {
         let refused = refusals.about(&object.uid).find(|step| *step.object == object);
@@ -134,16 +148,13 @@ fn blocking(cluster: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, o
 }
 
 /// apiVersion and kind of an owner of an object that the API server does not serve.
-fn unserved_owner(cluster: &Facts, object: &ObjectRef) -> Option<String> {
+fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
     let position = cluster.positions_of(&object.uid).next()?;
     let mut references = cluster.view(position).owner_references();
-    let unserved = references.find(
-        |OwnerReference {
-             api_version, kind, ..
-         }| {
-            cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
-        },
-    )?;
+    let unserved = references.find(|one| {
+        let (api_version, kind) = (&one.api_version, &one.kind);
+        cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
+    })?;
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
@@ -180,16 +191,9 @@ fn content(
             continue;
         };
         let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
-        if waits.iter().any(is_same) {
-            continue;
+        if !waits.iter().any(is_same) {
+            waits.push(refused_wait(step, refusal, &finalizer, &object.object_ref()));
         }
-        waits.push(Wait::Refused {
-            finalizer: Some(Arc::clone(&finalizer)),
-            actor: step.actor,
-            act: step.act,
-            object: object.object_ref(),
-            refusal: refusal.clone(),
-        });
     }
     let remaining = remaining(simulation, Some(&end.name), |kind, _| !server.is_unlistable(kind));
     if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
@@ -207,47 +211,53 @@ fn content(
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(cluster: &Facts, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
     let assumptions = &cluster.assumptions;
-    let reason = known.and_then(|known| match known.owner {
-        Owner::Controller(controller) if assumptions.runs(controller) => kept(simulation, object, controller),
-        Owner::GarbageCollector if assumptions.runs(known.owner.name()) => None,
-        Owner::External(_) | Owner::Operator(_) if assumptions.releases(name) => None,
-        Owner::ApiServer => None,
-        owner => Some(idle(cluster, simulation, object, owner, name)),
-    });
+    let (reason, is_undecided) = match known.map(|known| known.owner) {
+        Some(Owner::Controller(controller)) if assumptions.runs(controller) => {
+            kept(simulation, object, controller)
+        }
+        None | Some(Owner::ApiServer) => (None, false),
+        Some(Owner::GarbageCollector) if assumptions.runs(Owner::GarbageCollector.name()) => (None, false),
+        Some(Owner::External(_) | Owner::Operator(_)) if assumptions.releases(name) => (None, false),
+        Some(owner) => (Some(idle(cluster, simulation, object, owner, name)), false),
+    };
     Wait::Finalizer {
         name: Arc::clone(name),
         known,
         reason,
+        is_undecided,
     }
 }
 
+/// Why the owner of a finalizer does not act.
 fn idle(
-    cluster: &Facts,
+    cluster: &Cluster,
     simulation: &Simulation,
     object: &SnapshotObject,
     owner: Owner,
     finalizer: &str,
-) -> NotRemoved {
+) -> String {
     let Some(silent) = cluster.silent_owner(owner, finalizer) else {
-        return NotRemoved::Assumed;
+        return "it is assumed not to act".to_owned();
     };
-    let within = silent.within;
     let lasted = deletion_requested_at(&object.meta).map(|since| simulation.plane.began().since(since));
-    match lasted.filter(|lasted| *lasted > within) {
-        Some(lasted) => NotRemoved::Overdue { lasted, within },
-        None => NotRemoved::Elsewhere,
+    match lasted.filter(|lasted| *lasted > silent.within) {
+        Some(lasted) => {
+            let (lasted, within) = (span(lasted), span(silent.within));
+            format!("it has not for {lasted}, and normally does within {within}")
+        }
+        None => "other objects show that it does not act".to_owned(),
     }
 }
 
-/// The reason for which a controller keeps an object now.
-fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> Option<NotRemoved> {
+/// The reason for which a controller keeps an object now, and whether it cannot decide.
+fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> (Option<String>, bool) {
     let manager = simulation.plane.manager();
     let mut names = manager.controllers().map(|running| running.info().name);
     if !names.any(|name| name == controller) {
-        return Some(NotRemoved::NotRunning);
+        return (Some("it does not run".to_owned()), false);
     }
     let meta = &object.meta;
     // Pods are counted by the controller of their Job.
@@ -256,12 +266,18 @@ fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> O
         None => &meta.name,
     };
     let key = Key::new(Arc::clone(&meta.namespace), Arc::clone(name));
-    let decision = manager.decide(controller, &key)?;
+    let Some(decision) = manager.decide(controller, &key) else {
+        return (None, false);
+    };
     let is_meant = |id: &ObjectId| id.name == meta.name && id.namespace == meta.namespace;
-    let kept = decision.kept.iter().find(|kept| is_meant(&kept.object));
+    if let Some(kept) = decision.kept.iter().find(|kept| is_meant(&kept.object)) {
+        return (Some(kept.reason.to_string()), false);
+    }
     let unknown = decision.unknown.iter().find(|unknown| is_meant(&unknown.object));
-    kept.map(|kept| NotRemoved::Kept(kept.reason.clone()))
-        .or_else(|| unknown.map(|unknown| NotRemoved::Unknown(unknown.reason.clone())))
+    (
+        unknown.map(|unknown| unknown.reason.to_string()),
+        unknown.is_some(),
+    )
 }
 
 /// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in
@@ -292,12 +308,6 @@ fn remaining(
         found.extend((of_kind.count > 0).then_some((resource, of_kind)));
     }
     found.into_values().collect()
-}
-
-fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
-    let record = object.record();
-    let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
-    Some(Arc::clone(node))
 }
 
 /// The failed conversions that an object waits for.

@@ -16,7 +16,6 @@ use super::{
 use crate::{
     Extension, Fate, Wait,
     facts::{DELETING, HAS_CONTENT, Relation, conditions, deletion_requested_at},
-    words::span,
 };
 
 /// The time for which an operator may need to remove its finalizer.
@@ -29,7 +28,7 @@ impl Finder<'_> {
         // The forecast assumes that these causes end.
         let is_unforeseen = match cause {
             Cause::JobTracking => true,
-            Cause::Component { name } => STORAGE_DELETERS.contains(name),
+            Cause::Component(name) => STORAGE_DELETERS.contains(name),
             _ => false,
         };
         let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
@@ -86,8 +85,8 @@ impl Finder<'_> {
     }
 
     /// The cause with all that belongs to it; `None` if it keeps nothing in deletion.
-    pub(super) fn root_cause(&self, cause: Cause, found: Found) -> Option<RootCause> {
-        let blocked = self.blocked(&cause, &found.roots).into_iter();
+    pub(super) fn root_cause(&self, cause: &Cause, found: Found) -> Option<RootCause> {
+        let blocked = self.blocked(cause, &found.roots).into_iter();
         let blocks = blocked.map(|(position, depth)| Blocked {
             object: self.cluster.object_ref(position),
             since: deletion_requested_at(&self.cluster.view(position).meta()),
@@ -98,7 +97,7 @@ impl Finder<'_> {
         });
         let mut blocks: Vec<Blocked> = blocks.collect();
         // A component may not even begin a deletion.
-        let is_component = matches!(cause, Cause::Component { .. });
+        let is_component = matches!(cause, Cause::Component(_));
         let is_blocked = |one: &Blocked| one.is_in_deletion() || one.refused_request.is_some();
         if !is_component && !blocks.iter().any(is_blocked) {
             blocks.clear();
@@ -107,18 +106,9 @@ impl Finder<'_> {
         if blocks.is_empty() && !is_extension {
             return None;
         }
-        let direct = blocks.iter().filter(|one| one.depth == 0);
-        let since = match &cause {
-            Cause::Extension(broken) => broken.since,
-            Cause::LostNode { object: node, .. } => {
-                let ready = node.as_ref().and_then(|node| self.ready(node));
-                ready.and_then(|ready| ready.last_transition_time)
-            }
-            _ => direct.filter_map(|one| one.since).min(),
-        };
         let may_be_recent = matches!(
             cause,
-            Cause::Finalizer { .. } | Cause::UnseenContent { .. } | Cause::Other { .. }
+            Cause::Finalizer(_) | Cause::UnseenContent { .. } | Cause::Other { .. }
         );
         let is_recent = |one: &Blocked| {
             let limit = if one.is_namespace() { OVERDUE } else { RECENT };
@@ -126,58 +116,17 @@ impl Finder<'_> {
             let age = |since: Timestamp| since < self.now && self.now.since(since) < limit;
             one.since.is_none_or(age)
         };
-        let (actor, fixes, warnings) = self.repair(&cause, &blocks);
-        let mut evidence = found.evidence;
-        evidence.extend(self.evidence(&cause, &blocks));
-        Some(RootCause {
-            proof: found.proof,
-            since,
-            is_recent: may_be_recent && blocks.iter().all(is_recent),
-            evidence,
-            actor,
-            fixes,
-            warnings,
-            cause,
-            blocks,
-        })
+        let is_recent = may_be_recent && blocks.iter().all(is_recent);
+        let mut root_cause = self.describe(cause, blocks, found);
+        root_cause.is_recent = is_recent;
+        root_cause
+            .evidence
+            .extend(self.conditions(cause, &root_cause.blocks));
+        Some(root_cause)
     }
 
-    fn evidence(&self, cause: &Cause, blocks: &[Blocked]) -> Vec<String> {
-        let cluster = self.cluster;
-        let mut evidence = Vec::new();
-        match cause {
-            Cause::Extension(_) | Cause::Refused(_) => {
-                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
-            }
-            Cause::Component { name } => {
-                let silent = cluster.silent.iter().find(|silent| silent.component == *name);
-                let waiting = blocks.iter().find(|_| STORAGE_DELETERS.contains(name));
-                let waiting = waiting.and_then(|one| Some((one, one.since?)));
-                evidence.push(match (silent, waiting) {
-                    (Some(silent), _) => format!(
-                        "{} has waited for it for {}, and it normally acts within {}",
-                        silent.object.short(),
-                        span(silent.lasted),
-                        span(silent.within)
-                    ),
-                    (None, Some((one, since))) => format!(
-                        "{} has waited for it for {}: it does not run, or cannot delete the storage",
-                        one.object.short(),
-                        span(self.now.since(since))
-                    ),
-                    (None, None) => "it is assumed not to act".to_owned(),
-                });
-            }
-            Cause::Finalizer { name } => evidence.push(cluster.similarity(name)),
-            Cause::LostNode { object, .. } => evidence.push(match object {
-                Some(node) => match self.ready(node) {
-                    Some(ready) => quote(&ready, node),
-                    None => format!("{} has no condition Ready", node.short()),
-                },
-                None => "the node does not exist".to_owned(),
-            }),
-            _ => {}
-        }
+    /// The conditions of blocked namespaces that show the cause.
+    fn conditions(&self, cause: &Cause, blocks: &[Blocked]) -> Vec<String> {
         let wanted: &[&str] = match cause {
             Cause::Extension(broken) => match broken.extension {
                 Extension::Api { .. } => &["NamespaceDeletionDiscoveryFailure"],
@@ -187,19 +136,20 @@ impl Finder<'_> {
             Cause::Refused(_) => &[],
             _ => &[CONTENT_REMAINING, FINALIZERS_REMAINING],
         };
+        let mut quoted = Vec::new();
         let namespaces = blocks.iter().filter(|one| one.is_namespace());
         for one in namespaces.take(NAMED_MAX) {
-            let record = cluster.record(one.position);
+            let record = self.cluster.record(one.position);
             let conditions = conditions(&record).iter();
             let conditions = conditions
                 .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
-            evidence.extend(conditions.map(|condition| quote(condition, &one.object)));
+            quoted.extend(conditions.map(|condition| quote(condition, &one.object)));
         }
-        evidence
+        quoted
     }
 
     /// The condition `Ready` of a node.
-    fn ready(&self, node: &ObjectRef) -> Option<Condition> {
+    pub(super) fn ready(&self, node: &ObjectRef) -> Option<Condition> {
         let snapshot = &self.cluster.snapshot;
         let record = snapshot.find("", &node.kind, "", &node.name)?.record();
         let mut conditions = conditions(&record).iter();
@@ -209,7 +159,7 @@ impl Finder<'_> {
     }
 
     /// The refusal of the API server that keeps an object. The condition of a namespace quotes its own.
-    fn refusal(&self, blocked: &Blocked) -> Option<String> {
+    pub(super) fn refusal(&self, blocked: &Blocked) -> Option<String> {
         if blocked.is_namespace() {
             return None;
         }

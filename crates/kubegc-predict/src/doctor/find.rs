@@ -19,9 +19,9 @@ use super::{
     reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, counted, messages, refused_by, reported},
 };
 use crate::{
-    BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, NotRemoved, ObjectFate, Step, Wait,
+    BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, ObjectFate, Step, Wait,
     evidence::LONG_OVERDUE,
-    facts::{Facts, Relation, deletion_requested_at},
+    facts::{Relation, deletion_requested_at},
     report::sentence,
 };
 
@@ -39,7 +39,7 @@ const BLAMES: [&str; 5] = [
 
 /// Finds the causes in the forecast without deletes.
 pub(super) struct Finder<'c> {
-    pub(super) cluster: &'c Facts,
+    pub(super) cluster: &'c Cluster,
     pub(super) pending: &'c Forecast,
     pub(super) now: Timestamp,
     pub(super) fates: BTreeMap<u32, &'c ObjectFate>,
@@ -71,7 +71,7 @@ impl<'c> Finder<'c> {
             Some((fate.position, step))
         });
         Self {
-            cluster: &cluster.facts,
+            cluster,
             pending: forecast,
             now: forecast.began,
             refused: refused.collect(),
@@ -110,19 +110,16 @@ impl<'c> Finder<'c> {
             if let Finding::Cycle { objects } = finding {
                 let uids = objects.iter().map(|object| &object.uid);
                 let positions = uids.flat_map(|uid| cluster.positions_of(uid));
-                let members = objects.clone();
-                self.add(Cause::ForegroundCycle { members }, Proof::Seen, positions);
+                self.add(Cause::ForegroundCycle(objects.clone()), Proof::Seen, positions);
             }
         }
         for silent in &cluster.silent {
-            let name = silent.component;
             let positions = cluster.positions_of(&silent.object.uid);
-            self.add(Cause::Component { name }, Proof::Overdue, positions);
+            self.add(Cause::Component(silent.component), Proof::Overdue, positions);
         }
         self.add_rest();
-        self.add_undetermined();
         let found = mem::take(&mut self.found).into_iter();
-        let causes = found.filter_map(|(cause, found)| self.root_cause(cause, found));
+        let causes = found.filter_map(|(cause, found)| self.root_cause(&cause, found));
         let mut causes: Vec<RootCause> = causes.collect();
         causes.sort_by_key(|cause| cause.proof);
         causes
@@ -216,14 +213,14 @@ impl<'c> Finder<'c> {
                     let Some(cause) = self.cause_of(wait, position) else {
                         continue;
                     };
-                    if let Cause::Component { .. } | Cause::Finalizer { .. } = cause
+                    if let Cause::Component(_) | Cause::Finalizer(_) = cause
                         && let Some(refusal) = cluster.refused_removal(position)
                     {
                         self.add_refused(&refusal, Proof::Refused, position);
                     }
                     let proof = match &cause {
-                        Cause::Component { name } if cluster.acts_as_assumed(name) => Proof::Assumed,
-                        Cause::Component { .. } | Cause::Finalizer { .. } => Proof::Overdue,
+                        Cause::Component(name) if cluster.acts_as_assumed(name) => Proof::Assumed,
+                        Cause::Component(_) | Cause::Finalizer(_) => Proof::Overdue,
                         _ => Proof::Seen,
                     };
                     self.add(cause, proof, [position]);
@@ -257,8 +254,8 @@ impl<'c> Finder<'c> {
         for message in messages(fate, FINALIZERS_REMAINING) {
             for name in counted(&message, " in ") {
                 let cause = match finalizers::find(name).map(|known| known.owner) {
-                    Some(Owner::External(name)) => Cause::Component { name },
-                    None | Some(Owner::Operator(_)) => Cause::Finalizer { name: name.into() },
+                    Some(Owner::External(component)) => Cause::Component(component),
+                    None | Some(Owner::Operator(_)) => Cause::Finalizer(name.into()),
                     Some(_) => continue,
                 };
                 let is_seen = self.found.get(&cause).is_some_and(|found| {
@@ -292,20 +289,18 @@ impl<'c> Finder<'c> {
                 let object = cluster.by_name(Resource::Nodes, "", &node);
                 let object = object.map(|at| cluster.object_ref(at));
                 Some(match overdue_since {
-                    Some(_) => Cause::PodNotEnded { node },
+                    Some(_) => Cause::PodNotEnded(node),
                     None => Cause::LostNode { node, object },
                 })
             }
             Wait::Finalizer { name, known, .. } => match known.map(|known| known.owner) {
-                None | Some(Owner::Operator(_)) => {
-                    let name = Arc::clone(name);
-                    Some(Cause::Finalizer { name })
-                }
-                Some(Owner::External(name)) => Some(Cause::Component { name }),
+                None | Some(Owner::Operator(_)) => Some(Cause::Finalizer(Arc::clone(name))),
+                Some(Owner::External(component)) => Some(Cause::Component(component)),
                 Some(owner) if owner != Owner::ApiServer && !cluster.assumptions.runs(owner.name()) => {
                     let silent = cluster.silent_owner(owner, name);
-                    let name = silent.map_or(owner.name(), |silent| silent.component);
-                    Some(Cause::Component { name })
+                    Some(Cause::Component(
+                        silent.map_or(owner.name(), |silent| silent.component),
+                    ))
                 }
                 Some(_) => self.in_use(name, position),
             },
@@ -358,7 +353,7 @@ impl<'c> Finder<'c> {
         if matches!(fate.fate, Fate::Deleted { .. }) {
             let lasted = self.now.since(deletion_requested_at(&meta)?);
             let deleter = storage_deleter(&meta).filter(|_| lasted > LONG_OVERDUE);
-            return deleter.map(|name| (Cause::Component { name }, Proof::Overdue));
+            return deleter.map(|name| (Cause::Component(name), Proof::Overdue));
         }
         let mut missing = fate.fate.missing().iter().filter(|_| self.is_overdue(fate));
         missing.find_map(|missing| match missing {
@@ -376,67 +371,60 @@ impl<'c> Finder<'c> {
         deleted_at.is_some_and(|at| self.now.since(at) > OVERDUE)
     }
 
-    /// Adds the terminating objects that none of the causes keeps, those that wait for others last.
+    /// Adds the objects that none of the causes keeps: the terminating ones, those that wait for others last,
+    /// and then those that have been terminating for long where the dump does not show what they wait for.
     fn add_rest(&mut self) {
-        let mut reached = self.reached();
-        for is_last in [false, true] {
-            for fate in &self.pending.fates {
-                let waits_for = fate.fate.waits_for();
-                let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
-                let is_now = !waits_for.is_empty() && waits_for.iter().any(is_other) == is_last;
-                if !is_now || reached.contains(&fate.position) {
-                    continue;
-                }
-                // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
-                let is_undecided = |wait: &Wait| {
-                    let unknown = |reason: &NotRemoved| matches!(reason, NotRemoved::Unknown(_));
-                    matches!(wait, Wait::Finalizer { reason, .. } if reason.as_ref().is_some_and(unknown))
-                };
-                if waits_for.iter().any(is_undecided) && !self.is_overdue(fate) {
-                    continue;
-                }
-                let is_unseen =
-                    |wait: &Wait| matches!(wait, Wait::Content { remaining, .. } if remaining.is_empty());
-                let object = ObjectRef::clone(&fate.object);
-                let (resources, wait) = (Vec::new(), sentence(&fate.fate));
-                let (cause, proof) = match waits_for.iter().any(is_unseen) {
-                    true => (Cause::UnseenContent { object, resources }, Proof::Missing),
-                    false => (Cause::Other { object, wait }, Proof::Overdue),
-                };
-                reached.extend(self.blocked_by_one(&cause, fate.position));
-                self.add(cause, proof, [fate.position]);
+        let found = self.found.iter();
+        let reached = found.flat_map(|(cause, found)| self.blocked(cause, &found.roots));
+        let mut reached: BTreeSet<u32> = reached.map(|(at, _)| at).collect();
+        let is_other = |wait: &Wait| matches!(wait, Wait::Dependents { .. } | Wait::Content { .. });
+        let mut fates: Vec<&ObjectFate> = self.pending.fates.iter().collect();
+        fates.sort_by_key(|fate| {
+            let fate = &fate.fate;
+            (!fate.missing().is_empty(), fate.waits_for().iter().any(is_other))
+        });
+        for fate in fates {
+            let position = fate.position;
+            if reached.contains(&position) {
+                continue;
+            }
+            if let Some((cause, proof)) = self.unexplained(fate) {
+                let blocked = self.blocked(&cause, &BTreeSet::from([position]));
+                reached.extend(blocked.into_iter().map(|(at, _)| at));
+                self.add(cause, proof, [position]);
             }
         }
     }
 
-    /// Adds the objects that have been terminating for long although none of the causes keeps them, where the
-    /// dump does not show what they wait for.
-    fn add_undetermined(&mut self) {
-        let mut reached = self.reached();
-        for fate in &self.pending.fates {
-            let is_meant = !reached.contains(&fate.position) && self.is_overdue(fate);
-            let Some(missing) = fate.fate.missing().first().filter(|_| is_meant) else {
-                continue;
-            };
-            let cause = Cause::Other {
-                object: ObjectRef::clone(&fate.object),
-                wait: format!("terminating, and the dump does not show why; unknown is {missing}"),
-            };
-            reached.extend(self.blocked_by_one(&cause, fate.position));
-            self.add(cause, Proof::Missing, [fate.position]);
+    /// The cause for an object that no other cause keeps.
+    fn unexplained(&self, fate: &ObjectFate) -> Option<(Cause, Proof)> {
+        let object = ObjectRef::clone(&fate.object);
+        if let Some(missing) = fate.fate.missing().first() {
+            let wait = format!("terminating, and the dump does not show why; unknown is {missing}");
+            let cause = Cause::Other { object, wait };
+            return self.is_overdue(fate).then_some((cause, Proof::Missing));
         }
-    }
-
-    fn reached(&self) -> BTreeSet<u32> {
-        let found = self.found.iter();
-        let blocked = found.flat_map(|(cause, found)| self.blocked(cause, &found.roots));
-        blocked.map(|(at, _)| at).collect()
-    }
-
-    /// The objects that a cause blocks if one object waits for it.
-    fn blocked_by_one(&self, cause: &Cause, root: u32) -> impl Iterator<Item = u32> {
-        let blocked = self.blocked(cause, &BTreeSet::from([root])).into_iter();
-        blocked.map(|(at, _)| at)
+        let waits_for = fate.fate.waits_for();
+        let any = |is_meant: fn(&Wait) -> bool| waits_for.iter().any(is_meant);
+        // The controller acts soon, if nothing keeps it from doing so that the dump does not show.
+        let is_undecided = any(|wait| {
+            matches!(
+                wait,
+                Wait::Finalizer {
+                    is_undecided: true,
+                    ..
+                }
+            )
+        });
+        if waits_for.is_empty() || is_undecided && !self.is_overdue(fate) {
+            return None;
+        }
+        let is_unseen = any(|wait| matches!(wait, Wait::Content { remaining, .. } if remaining.is_empty()));
+        let (resources, wait) = (Vec::new(), sentence(&fate.fate));
+        Some(match is_unseen {
+            true => (Cause::UnseenContent { object, resources }, Proof::Missing),
+            false => (Cause::Other { object, wait }, Proof::Overdue),
+        })
     }
 }
 

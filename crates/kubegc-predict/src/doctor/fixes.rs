@@ -1,4 +1,4 @@
-//! Repairs of a cause: who should act, the commands with their risk, and what not to do.
+//! Descriptions of causes: the evidence, who should act, the commands with their risk, and what not to do.
 
 use std::collections::BTreeMap;
 
@@ -11,43 +11,62 @@ use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    cause::{Blocked, Cause, Fix, NAMED_MAX, STORAGE_DELETERS, is_external, names},
-    find::{Finder, PV_PROTECTION, PVC_PROTECTION},
-    references::{ReferenceProblem, WrongReference},
+    cause::{Blocked, Cause, Fix, NAMED_MAX, RootCause, STORAGE_DELETERS, is_external, names},
+    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    reported::quote,
 };
 use crate::{
-    BrokenExtension, Extension,
+    BrokenExtension, Cluster, Extension,
     evidence::JOB_TRACKING,
-    facts::{DELETING, Facts},
+    facts::DELETING,
     fate::content_command,
-    words::quoted,
+    words::{quoted, span},
 };
 
 /// The first minor release in which a node can be tainted as out of service without a feature gate.
 const OUT_OF_SERVICE_MINOR: u16 = 26;
 const WEBHOOK_CONFIGURATIONS: &str = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
+const JOB_TRACKING_LEAK: &str = "the job-controller of 1.23.0 to 1.23.5 may leave finalizer batch.kubernetes.io/job-tracking on pods whose \
+     Job no longer exists";
 const TWO_PODS: &str = "if its containers still run, two pods of a StatefulSet may use one volume";
 
 impl Finder<'_> {
-    /// How to repair a cause: who should act, the commands, and what not to do.
+    /// A cause with its evidence and its repair: who should act, the commands, and what not to do.
     ///
     /// # Complexity
     /// O(b) for b objects that it blocks.
-    pub(super) fn repair(&self, cause: &Cause, blocks: &[Blocked]) -> (String, Vec<Fix>, Vec<String>) {
+    pub(super) fn describe(&self, cause: &Cause, blocks: Vec<Blocked>, found: Found) -> RootCause {
         let cluster = self.cluster;
         let direct: Vec<&Blocked> = blocks.iter().filter(|one| one.depth == 0).collect();
         let all: Vec<ObjectRef> = direct.iter().map(|one| one.object.clone()).collect();
-        let mut warnings = Vec::new();
-        let (actor, mut fixes) = match cause {
+        let mut since = direct.iter().filter_map(|one| one.since).min();
+        let (mut evidence, mut warnings) = (found.evidence, Vec::new());
+        let you = || "you".to_owned();
+        let (word, message, objects, actor, mut fixes) = match cause {
             Cause::Extension(broken) => {
                 let object = match &broken.service {
                     Some((namespace, name)) => format!("service/{name} -n {namespace}"),
                     None => broken.object.short(),
                 };
-                (administrator(object), extension(cluster, broken))
+                since = broken.since;
+                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
+                let (word, message, fixes) = extension(cluster, broken);
+                (
+                    word,
+                    message,
+                    vec![broken.object.clone()],
+                    administrator(object),
+                    fixes,
+                )
             }
-            Cause::Refused(refusal) => refused(cluster, refusal, &all),
-            Cause::Component { name } => {
+            Cause::Refused(refusal) => {
+                evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
+                let (word, actor, fixes) = refused(cluster, refusal, &all);
+                let message = format!("the API server refuses requests: {refusal}");
+                (word, message, Vec::new(), actor, fixes)
+            }
+            Cause::Component(name) => {
+                evidence.push(self.inaction(name, &blocks));
                 let is_external = is_external(name);
                 let is_its = |finalizer: &str| {
                     finalizers::find(finalizer).is_some_and(|known| match known.owner {
@@ -79,10 +98,23 @@ impl Finder<'_> {
                 // The provisioner runs beside the driver.
                 let is_outside = is_external || *name == "external-provisioner";
                 let actor = if is_outside { *name } else { CONTROLLER_MANAGER };
-                (actor.to_owned(), fixes)
+                let act = if is_external {
+                    "remove its finalizers"
+                } else {
+                    "act"
+                };
+                let message = format!("{name} does not {act}");
+                (
+                    "ComponentDoesNotAct",
+                    message,
+                    Vec::new(),
+                    actor.to_owned(),
+                    fixes,
+                )
             }
-            Cause::Finalizer { name } => {
+            Cause::Finalizer(name) => {
                 let similar = cluster.similar_workloads(name);
+                evidence.push(cluster.similarity(&similar));
                 let mut fixes = Vec::new();
                 if let Some(workload) = similar.first() {
                     let kind = workload.kind.to_lowercase();
@@ -96,14 +128,26 @@ impl Finder<'_> {
                 let warning =
                     "remove the finalizer while its operator can be started: nothing cleans up then";
                 warnings.push(warning.to_owned());
-                let operator = finalizers::find(name).map_or("the operator", |known| known.owner.name());
+                let known = finalizers::find(name).map(|known| known.owner);
+                let operator = known.as_ref().map_or("the operator", |owner| owner.name());
                 let actor = match similar.is_empty() {
                     true => operator.to_owned(),
                     false => format!("{operator}, perhaps {}", names(&similar)),
                 };
-                (actor, fixes)
+                let owner = known.map_or("an operator".to_owned(), |owner| owner.to_string());
+                let message = format!("finalizer {name} of {owner}, which does not remove it");
+                ("OperatorFinalizer", message, Vec::new(), actor, fixes)
             }
             Cause::LostNode { node, object } => {
+                let ready = object.as_ref().map(|object| (object, self.ready(object)));
+                since = ready
+                    .as_ref()
+                    .and_then(|(_, ready)| ready.as_ref()?.last_transition_time);
+                evidence.push(match &ready {
+                    Some((object, Some(ready))) => quote(ready, object),
+                    Some((object, None)) => format!("{} has no condition Ready", object.short()),
+                    None => "the node does not exist".to_owned(),
+                });
                 let mut fixes = Vec::new();
                 if let Some(object) = object {
                     if cluster.version.minor() >= OUT_OF_SERVICE_MINOR {
@@ -118,29 +162,54 @@ impl Finder<'_> {
                 }
                 fixes.extend(ended(cluster, &all));
                 warnings.push(format!("any of it unless the machine is off: {TWO_PODS}"));
-                (administrator(format!("node {node}")), fixes)
+                let message = format!("the kubelet of node {node} does not run");
+                let (objects, actor) = (object.iter().cloned(), format!("node {node}"));
+                (
+                    "NodeLost",
+                    message,
+                    objects.collect(),
+                    administrator(actor),
+                    fixes,
+                )
             }
-            Cause::PodNotEnded { node } => {
+            Cause::PodNotEnded(node) => {
                 let risk = "none: its Events name what the kubelet cannot end or unmount";
                 let first = all.first();
                 let describe = first.map(|pod| fix(cluster.command("describe", pod, ""), risk));
-                let fixes = describe.into_iter().chain(ended(cluster, &all));
-                (format!("the kubelet of node {node}"), fixes.collect())
+                let fixes = describe.into_iter().chain(ended(cluster, &all)).collect();
+                let actor = format!("the kubelet of node {node}");
+                let message = format!("{actor}, which runs, has not ended pods after their grace period");
+                ("PodNotEnded", message, Vec::new(), actor, fixes)
             }
-            Cause::ForegroundCycle { members } => ("you".to_owned(), breaks(cluster, members)),
-            Cause::ClaimInUse { pods, .. } => {
+            Cause::ForegroundCycle(members) => {
+                let message = format!(
+                    "a cycle of {} in foreground deletion, each of which waits for another one: {}",
+                    members.len(),
+                    names(members)
+                );
+                let fixes = breaks(cluster, members);
+                ("ForegroundCycle", message, members.clone(), you(), fixes)
+            }
+            Cause::ClaimInUse { claim, pods } => {
                 let risk = "a controller creates the pod again, which waits for a new claim; the claim's volume may be \
                             deleted with it";
                 let effect = "the volume can be deleted under a running pod";
                 warnings.push(format!("remove finalizer {PVC_PROTECTION}: {effect}"));
-                ("you".to_owned(), deletes(cluster, pods, "", risk))
+                let (claim, users) = (claim.short(), names(pods));
+                let uses = if pods.len() == 1 { "uses" } else { "use" };
+                let message = format!("{claim} cannot be removed: {users} {uses} it");
+                let fixes = deletes(cluster, pods, "", risk);
+                ("ClaimInUse", message, pods.clone(), you(), fixes)
             }
-            Cause::VolumeBound { claim, .. } => {
-                let claim = std::slice::from_ref(claim);
+            Cause::VolumeBound { volume, claim } => {
                 let effect = "the claim loses its volume while it is used";
                 warnings.push(format!("remove finalizer {PV_PROTECTION}: {effect}"));
                 let risk = "the data is lost if the reclaim policy of the volume is Delete";
-                ("you".to_owned(), deletes(cluster, claim, "", risk))
+                let (volume, name) = (volume.short(), claim.short());
+                let message = format!("{volume} cannot be removed: it is bound to {name}");
+                let claims = vec![claim.clone()];
+                let fixes = deletes(cluster, &claims, "", risk);
+                ("VolumeBound", message, claims, you(), fixes)
             }
             Cause::JobTracking => {
                 let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6".to_owned();
@@ -148,28 +217,48 @@ impl Finder<'_> {
                 for fix in &mut fixes {
                     fix.risk = "none: the Job no longer exists".to_owned();
                 }
-                (actor, fixes)
+                (
+                    "JobTrackingLeak",
+                    JOB_TRACKING_LEAK.to_owned(),
+                    Vec::new(),
+                    actor,
+                    fixes,
+                )
             }
-            Cause::OwnerNotServed { object, .. } => {
+            Cause::OwnerNotServed { object, kind } => {
                 let position = cluster.positions_of(&object.uid).next().into_iter();
-                let wrong = position.flat_map(|at| cluster.wrong_references(self.pending, at, false));
-                let is_unserved =
-                    |one: &WrongReference| matches!(one.problem, ReferenceProblem::KindNotServed { .. });
-                let fixes = wrong.filter(is_unserved).filter_map(|one| one.fix);
+                let wrong = position.flat_map(|at| cluster.wrong_references(at, false));
+                let unserved = wrong.filter(|one| one.problem == "KindNotServed");
                 let risk = format!("{} is deleted with its other owners", object.short());
-                let fixes = fixes.map(|one| fix(one.command, &*risk));
-                ("you".to_owned(), fixes.collect())
+                let fixes = unserved.filter_map(|one| Some(fix(one.fix?.command, &*risk)));
+                let message = format!(
+                    "{} names an owner of {kind}, which is not served: the garbage collector never decides \
+                     about it",
+                    object.short()
+                );
+                (
+                    "OwnerNotServed",
+                    message,
+                    vec![object.clone()],
+                    you(),
+                    fixes.collect(),
+                )
             }
             Cause::UnseenContent { object, resources } => {
                 let risk = "none: a diagnosis with its output, and with that of `kubectl get apiservices -o json`, \
                             names what remains";
                 let fixes = vec![fix(content_command(object, resources), risk)];
-                ("you".to_owned(), fixes)
+                let message = format!("{} may have content that is not in the dump", object.short());
+                ("ContentNotInDump", message, vec![object.clone()], you(), fixes)
             }
-            Cause::Other { .. } => ("the component that it waits for".to_owned(), Vec::new()),
+            Cause::Other { object, wait } => {
+                let actor = "the component that it waits for".to_owned();
+                let message = format!("{} is {wait}", object.short());
+                ("Other", message, vec![object.clone()], actor, Vec::new())
+            }
         };
         let more = all.len().saturating_sub(NAMED_MAX);
-        if let (Some(last), 1.., true) = (fixes.last_mut(), more, cause.objects().is_empty()) {
+        if let (Some(last), 1.., true) = (fixes.last_mut(), more, objects.is_empty()) {
             let risk = &mut last.risk;
             risk.push_str(&format!("; {more} more objects need the same"));
         }
@@ -190,7 +279,41 @@ impl Finder<'_> {
                 warnings.push(format!("remove finalizer {finalizer} of {object}: {content}"));
             }
         }
-        (actor, fixes, warnings)
+        RootCause {
+            cause: word,
+            message,
+            objects,
+            proof: found.proof,
+            since,
+            is_recent: false,
+            actor,
+            evidence,
+            blocks,
+            fixes,
+            warnings,
+        }
+    }
+
+    /// The evidence that a component does not act.
+    fn inaction(&self, component: &str, blocks: &[Blocked]) -> String {
+        let mut silent = self.cluster.silent.iter();
+        if let Some(silent) = silent.find(|silent| silent.component == component) {
+            return format!(
+                "{} has waited for it for {}, and it normally acts within {}",
+                silent.object.short(),
+                span(silent.lasted),
+                span(silent.within)
+            );
+        }
+        let waiting = blocks.first().filter(|_| STORAGE_DELETERS.contains(&component));
+        match waiting.and_then(|one| Some((one, one.since?))) {
+            Some((one, since)) => format!(
+                "{} has waited for it for {}: it does not run, or cannot delete the storage",
+                one.object.short(),
+                span(self.now.since(since))
+            ),
+            None => "it is assumed not to act".to_owned(),
+        }
     }
 
     /// The lists of the content of namespaces that is not in the dump, as far as their conditions name it.
@@ -218,14 +341,15 @@ impl Finder<'_> {
     }
 }
 
-/// The actor and the fixes for a cause that refuses requests for these objects.
-fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String, Vec<Fix>) {
+/// A cause that refuses requests for these objects: one word, the actor and the fixes.
+fn refused(cluster: &Cluster, refusal: &Refusal, objects: &[ObjectRef]) -> (&'static str, String, Vec<Fix>) {
+    const WORD: &str = "RequestRefused";
     let first = objects.first();
     let in_namespace = first.map(|object| format!(" -n {}", quoted(&object.namespace)));
     let in_namespace = in_namespace.unwrap_or_default();
     let of_policy = "the policy that refuses".to_owned();
     let (whose, command, risk) = match &refusal.by {
-        None => return (administrator(of_policy), Vec::new()),
+        None => return (WORD, administrator(of_policy), Vec::new()),
         Some(RefusedBy::Webhook(name)) => (
             format!("webhook {name}"),
             format!("get {WEBHOOK_CONFIGURATIONS} -o json"),
@@ -256,22 +380,27 @@ fn refused(cluster: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (String
                 "none: the newest entries of metadata.managedFields name the writers; stop one of them";
             let shown = first.map(|object| cluster.command("get", object, " -o yaml --show-managed-fields"));
             let fixes = shown.map(|command| fix(command, risk)).into_iter().collect();
-            return (format!("the other writer of {}", names(objects)), fixes);
+            return (
+                "WriteConflict",
+                format!("the other writer of {}", names(objects)),
+                fixes,
+            );
         }
         // Names of later releases of kubegc-sim.
-        Some(_) => return (administrator("what refuses".to_owned()), Vec::new()),
+        Some(_) => return (WORD, administrator("what refuses".to_owned()), Vec::new()),
     };
     let mut fixes = vec![fix(format!("kubectl {command}"), risk)];
-    if let Some(RefusedBy::Quota(name)) = &refusal.by
-        && let Some(hard) = raised(&refusal.message)
-    {
+    let Some(RefusedBy::Quota(name)) = &refusal.by else {
+        return (WORD, administrator(whose), fixes);
+    };
+    if let Some(hard) = raised(&refusal.message) {
         let patch = quoted(&json!({ "spec": { "hard": hard } }).to_string());
         let name = quoted(name);
         let command = format!("kubectl patch resourcequota {name}{in_namespace} --type=merge -p {patch}");
         let risk = "the namespace may use more of the cluster than it was given";
         fixes.push(fix(command, risk));
     }
-    (administrator(whose), fixes)
+    ("QuotaExceeded", administrator(whose), fixes)
 }
 
 fn administrator(whose: String) -> String {
@@ -303,19 +432,20 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
     }
 }
 
-fn deletes(cluster: &Facts, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
+fn deletes(cluster: &Cluster, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
     let fixes = objects.map(|object| fix(cluster.command("delete", object, arguments), risk));
     fixes.collect()
 }
 
-fn ended(cluster: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
+fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
     deletes(cluster, pods, " --grace-period=0 --force", TWO_PODS)
 }
 
-fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
+/// A broken extension: one word, the sentence and the fixes.
+fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, String, Vec<Fix>) {
     let mut fixes = Vec::new();
-    let (object, extension) = (&broken.object, &broken.extension);
+    let (object, failure, short) = (&broken.object, &broken.failure, broken.object.short());
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
         let at = cluster.by_name(Resource::Namespaces, "", namespace);
@@ -330,12 +460,17 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
             "none: it shows whether its server is ready; restore the Service and its pods if not",
         ));
     }
-    fixes.push(match extension {
-        Extension::Api { api_version, .. } => fix(
-            cluster.command("delete", object, ""),
-            format!("requests for {api_version} are not served until it is registered again"),
-        ),
-        Extension::Webhook { name, .. } => {
+    let (word, message, last) = match &broken.extension {
+        Extension::Api { api_version, .. } => {
+            let command = cluster.command("delete", object, "");
+            let risk = format!("requests for {api_version} are not served until it is registered again");
+            let message = format!(
+                "{short} is not available ({failure}): the discovery of {api_version} fails, and no \
+                 namespace can be removed"
+            );
+            ("ApiUnavailable", message, fix(command, risk))
+        }
+        Extension::Webhook { name, requests, .. } => {
             let configuration = cluster.positions_of(&object.uid).next();
             let configuration = configuration.map(|at| cluster.object(at));
             let details = configuration.as_ref().and_then(|one| one.details.as_deref());
@@ -352,20 +487,31 @@ fn extension(cluster: &Facts, broken: &BrokenExtension) -> Vec<Fix> {
                 None => cluster.command("delete", object, ""),
             };
             let risk = "these requests are no longer checked or changed until the webhook is installed again";
-            fix(command, risk)
+            let requests = requests.join(", ");
+            let message = format!("webhook {name} of {short} refuses {requests}: {failure}");
+            ("WebhookRefuses", message, fix(command, risk))
         }
         Extension::Conversion => {
             let patch = json!({ "spec": { "conversion": { "strategy": "None", "webhook": null } } });
             let rest = format!(" --type=merge -p {}", quoted(&patch.to_string()));
             let risk = "fields that differ between the versions are lost when an object is written";
-            fix(cluster.command("patch", object, &rest), risk)
+            let message = format!(
+                "the conversion webhook of {short} cannot be reached ({failure}): objects that are not stored in the \
+                 requested version cannot be read"
+            );
+            (
+                "ConversionFails",
+                message,
+                fix(cluster.command("patch", object, &rest), risk),
+            )
         }
-    });
-    fixes
+    };
+    fixes.push(last);
+    (word, message, fixes)
 }
 
 /// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
-fn breaks(cluster: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
+fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
     let is_in_cycle = |one: &OwnerReference| members.iter().any(|owner| owner.uid == one.uid);
     let mut found: Vec<(&ObjectRef, usize, OwnerReference)> = Vec::new();
     for member in members {

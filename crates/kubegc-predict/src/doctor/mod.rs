@@ -16,12 +16,12 @@ use serde_json::{Value, json};
 
 use self::find::Finder;
 pub use self::{
-    cause::{Blocked, Cause, Fix, Proof, RootCause},
-    references::{ReferenceProblem, WrongReference},
+    cause::{Blocked, Fix, Proof, RootCause},
+    references::WrongReference,
 };
 use crate::{
     Cluster, Fate,
-    facts::{DELETING, Facts, deletion_requested_at},
+    facts::{DELETING, deletion_requested_at},
     words::quoted,
 };
 
@@ -31,7 +31,7 @@ use crate::{
 /// # Examples
 /// ```
 /// use kubegc_core::KubernetesVersion;
-/// use kubegc_predict::{Assumptions, Cluster, doctor::ReferenceProblem};
+/// use kubegc_predict::{Assumptions, Cluster};
 /// use kubegc_snapshot::Reader;
 ///
 /// let version = KubernetesVersion::LATEST;
@@ -47,7 +47,7 @@ use crate::{
 /// "[..])?;
 /// let cluster = Cluster::new(version, reader.finish()?, Assumptions::default());
 /// let diagnosis = cluster.doctor();
-/// assert_eq!(diagnosis.references[0].problem, ReferenceProblem::OwnerMissing);
+/// assert_eq!(diagnosis.references[0].problem, "OwnerMissing");
 /// assert_eq!(diagnosis.references[0].fate.word(), "deleted");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -128,24 +128,20 @@ impl Cluster {
             references: Vec::new(),
         };
         let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
-        for (position, flags) in (0..).zip(&self.facts.edges.flags) {
+        for (position, flags) in (0..).zip(&self.edges.flags) {
             let is_terminating = flags & DELETING != 0;
             let is_stuck = stuck.contains(&position);
             if is_terminating {
                 diagnosis.terminating.push(self.terminating(position, is_stuck));
             }
-            diagnosis.references.extend(self.facts.wrong_references(
-                self.pending(),
-                position,
-                is_terminating || is_stuck,
-            ));
+            let wrong = self.wrong_references(position, is_terminating || is_stuck);
+            diagnosis.references.extend(wrong);
         }
         diagnosis
     }
 
     fn terminating(&self, position: u32, is_stuck: bool) -> Terminating {
-        let facts = &self.facts;
-        let (object, meta) = (facts.object_ref(position), facts.view(position).meta());
+        let (object, meta) = (self.object_ref(position), self.view(position).meta());
         let fate = self.pending().fate_or_kept(&object);
         let is_deleted = matches!(fate, Fate::Deleted { .. });
         let foreign = meta.finalizers.iter().enumerate().filter_map(|(index, name)| {
@@ -154,12 +150,12 @@ impl Cluster {
             is_foreign.then(|| ForeignFinalizer {
                 name: Arc::clone(name),
                 known,
-                similar_workloads: facts.similar_workloads(name),
-                workloads_are_complete: facts.workloads_are_complete(),
-                fix: facts.fix_of_finalizer(&object, index, name),
+                similar_workloads: self.similar_workloads(name),
+                workloads_are_complete: self.workloads_are_complete(),
+                fix: self.fix_of_finalizer(&object, index, name),
             })
         });
-        let leaks = facts.leaks_job_tracking(position, &meta);
+        let leaks = self.leaks_job_tracking(position, &meta);
         Terminating {
             since: deletion_requested_at(&meta),
             foreign_finalizers: foreign.collect(),
@@ -170,9 +166,7 @@ impl Cluster {
             is_stuck,
         }
     }
-}
 
-impl Facts {
     fn fix_of_finalizer(&self, object: &ObjectRef, index: usize, name: &Arc<str>) -> Fix {
         let path = format!("/metadata/finalizers/{index}");
         let patch = json!([
@@ -195,11 +189,10 @@ impl Facts {
         kinds.all(|kind| self.snapshot.completeness.of("apps", kind).is_complete())
     }
 
-    /// What the dump shows about the operator of a finalizer.
-    fn similarity(&self, finalizer: &str) -> String {
-        let similar = self.similar_workloads(finalizer);
+    /// What the dump shows about the operator of a finalizer, with the workloads that it may be.
+    fn similarity(&self, similar: &[ObjectRef]) -> String {
         if !similar.is_empty() {
-            return format!("workloads with a similar name: {}", cause::names(&similar));
+            return format!("workloads with a similar name: {}", cause::names(similar));
         }
         let others = match self.workloads_are_complete() {
             true => "",
@@ -273,7 +266,7 @@ impl Diagnosis {
     /// no problem.
     pub fn is_healthy(&self) -> bool {
         let mut wrong = self.references.iter();
-        self.causes.iter().all(|cause| cause.is_recent) && !wrong.any(|wrong| wrong.problem.is_certain())
+        self.causes.iter().all(|cause| cause.is_recent) && !wrong.any(|wrong| wrong.is_certain)
     }
 
     /// The objects that causes keep in deletion. One that several causes keep is repeated.

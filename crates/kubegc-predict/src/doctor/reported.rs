@@ -10,10 +10,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::Details;
 
-use crate::{
-    ObjectFate,
-    facts::{Facts, conditions},
-};
+use crate::{Cluster, ObjectFate, facts::conditions};
 
 pub(super) const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 pub(super) const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
@@ -46,7 +43,7 @@ const CONFLICTS: i64 = 3;
 
 /// The refusals that conditions of Deployments and ReplicaSets and Events quote: the object, the message of
 /// the API server, and the evidence. A condition is preferred to an Event, which may be old.
-pub(super) fn reported(cluster: &Facts) -> Vec<(u32, Arc<str>, String)> {
+pub(super) fn reported(cluster: &Cluster) -> Vec<(u32, Arc<str>, String)> {
     let snapshot = &cluster.snapshot;
     let mut found = Vec::new();
     for resource in [Resource::ReplicaSets, Resource::Deployments] {
@@ -91,7 +88,7 @@ fn failures(record: &Record) -> Option<&Vec<Condition>> {
 }
 
 /// The cause that a condition of a dump names. Only its text is known.
-pub(super) fn refused_by(cluster: &Facts, message: &str) -> Option<RefusedBy> {
+pub(super) fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
     let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
     if let Some(user) = named("is forbidden: User \"", "\"") {
         return Some(RefusedBy::Authorization(user.into()));

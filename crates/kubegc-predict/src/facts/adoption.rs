@@ -7,7 +7,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::ObjectView;
 
-use super::Facts;
+use crate::Cluster;
 
 /// The resources whose objects are adopted, each with those of the owners.
 const ADOPTED: [(Resource, Resource); 3] = [
@@ -16,7 +16,7 @@ const ADOPTED: [(Resource, Resource); 3] = [
     (Resource::ReplicaSets, Resource::Deployments),
 ];
 
-impl Facts {
+impl Cluster {
     /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
     ///
     /// # Complexity

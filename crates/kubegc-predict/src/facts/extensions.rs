@@ -7,165 +7,30 @@ use std::{
 };
 
 use kubegc_control_plane::{
-    AggregatedApi, Assumptions, CONTROLLER_MANAGER,
+    AggregatedApi, CONTROLLER_MANAGER,
     finalizers::{self, FINALIZERS, Owner},
     no_service,
 };
 use kubegc_controllers::default_controllers;
 use kubegc_core::{
     ObjectRef, Timestamp,
-    admission::{Policy, PolicyBinding},
     identity::{join_api_version, split_api_version},
     record::{Condition, Resource},
 };
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
-use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
+use kubegc_snapshot::{Details, SnapshotObject};
 
 use super::{
-    Facts, conditions,
-    services::{self, ServiceName},
+    conditions,
+    services::{Failure, ServiceName},
     similar,
 };
-use crate::PredictError;
+use crate::{Cluster, PredictError};
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const WEBHOOKS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
 const EXTENSIONS: &str = "apiextensions.k8s.io";
 const REGISTRATION: &str = "apiregistration.k8s.io";
-
-/// The webhooks, mutating ones first, as the API server calls them.
-pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<AdmissionWebhook> {
-    let mut webhooks = Vec::new();
-    for configuration in WEBHOOKS
-        .iter()
-        .flat_map(|kind| objects(snapshot, ADMISSION, kind))
-    {
-        let Some(Details::Webhooks(of_configuration)) = configuration.details.as_deref() else {
-            continue;
-        };
-        for webhook in of_configuration {
-            webhooks.push(AdmissionWebhook {
-                kind: Arc::clone(&configuration.kind),
-                configuration: Arc::clone(&configuration.meta.name),
-                failure: failure(snapshot, assumptions, webhook.service.as_ref(), &webhook.name),
-                webhook: webhook.clone(),
-            });
-        }
-    }
-    webhooks
-}
-
-/// The conversion webhooks of definitions with a storage version.
-pub(super) fn conversions(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<ConversionWebhook> {
-    let definitions = objects(snapshot, EXTENSIONS, "CustomResourceDefinition");
-    let conversions = definitions.filter_map(|definition| {
-        let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
-            return None;
-        };
-        let converter = details.converter.as_ref()?;
-        let stored = details.versions.iter().find(|version| version.storage)?;
-        let name = &definition.meta.name;
-        Some(ConversionWebhook {
-            definition: Arc::clone(name),
-            storage_version: Arc::clone(&stored.name),
-            service: converter.service.clone(),
-            url: Arc::clone(&converter.url),
-            failure: failure(snapshot, assumptions, converter.service.as_ref(), name),
-        })
-    });
-    conversions.collect()
-}
-
-/// The ValidatingAdmissionPolicies and their bindings, by name.
-pub(super) fn policies(
-    snapshot: &Snapshot,
-) -> (BTreeMap<Arc<str>, Policy>, BTreeMap<Arc<str>, PolicyBinding>) {
-    let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
-    let kinds = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
-    for object in kinds.iter().flat_map(|kind| objects(snapshot, ADMISSION, kind)) {
-        let name = Arc::clone(&object.meta.name);
-        match object.details.as_deref() {
-            Some(Details::AdmissionPolicy(policy)) => drop(policies.insert(name, Policy::clone(policy))),
-            Some(Details::AdmissionBinding(one)) => drop(bindings.insert(name, PolicyBinding::clone(one))),
-            _ => {}
-        }
-    }
-    (policies, bindings)
-}
-
-/// Why a webhook cannot be reached: no request reaches its Service, or its name is among the assumptions.
-fn failure(
-    snapshot: &Snapshot,
-    assumptions: &Assumptions,
-    service: Option<&ServiceName>,
-    name: &Arc<str>,
-) -> Option<Arc<str>> {
-    if let Some(service) = service
-        && let Some(failure) = services::failure(snapshot, service)
-    {
-        return Some(match failure {
-            services::Failure::NotFound => service_not_found(&service.1),
-            services::Failure::NotReady(failure) => failure,
-        });
-    }
-    let is_assumed = assumptions.unreachable_webhooks.contains(name);
-    is_assumed.then(|| "it is assumed to be unreachable".into())
-}
-
-/// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
-/// discovery fails as the condition of a namespace says.
-pub(super) fn aggregated_apis(
-    snapshot: &Snapshot,
-    assumptions: &Assumptions,
-) -> BTreeMap<Arc<str>, AggregatedApi> {
-    let mut apis = BTreeMap::new();
-    for object in objects(snapshot, REGISTRATION, "APIService") {
-        let Some(Details::ApiService(details)) = object.details.as_deref() else {
-            continue;
-        };
-        let Some(service) = &details.service else { continue };
-        // The API server has checked the endpoints of an API that is available.
-        let available = details.available.as_ref();
-        let failure = match (available, services::failure(snapshot, service)) {
-            (Some(available), _) if *available.status != *"True" => Some(because(available)),
-            (_, Some(services::Failure::NotFound)) => Some(no_service(&service.0, &service.1)),
-            (None, Some(services::Failure::NotReady(failure))) => Some(failure),
-            _ => None,
-        };
-        let api = AggregatedApi {
-            api_version: join_api_version(&details.group, &details.version),
-            service: Some(service.clone()),
-            since: available.and_then(|one| one.last_transition_time),
-            failure,
-        };
-        apis.insert(Arc::clone(&object.meta.name), api);
-    }
-    // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
-    let is_dumped = !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty();
-    if !is_dumped || !snapshot.completeness.of(REGISTRATION, "APIService").is_complete() {
-        for (api_version, (failure, since)) in failed_discoveries(snapshot) {
-            let (group, version) = split_api_version(&api_version);
-            let name: Arc<str> = format!("{version}.{group}").into();
-            if snapshot.position(REGISTRATION, "APIService", "", &name).is_none() {
-                let api = AggregatedApi {
-                    api_version,
-                    service: None,
-                    failure: Some(failure),
-                    since,
-                };
-                apis.insert(name, api);
-            }
-        }
-    }
-    for (name, api) in &mut apis {
-        let mut assumed = assumptions.unavailable_apis.iter();
-        if assumed.any(|one| one == name || **one == *api.api_version) {
-            let assumed = || "it is assumed to be unavailable".into();
-            api.failure.get_or_insert_with(assumed);
-        }
-    }
-    apis
-}
 
 /// An extension of the API server that cannot be reached.
 ///
@@ -207,89 +72,226 @@ pub enum Extension {
     },
 }
 
-pub(super) fn broken(
-    snapshot: &Snapshot,
-    webhooks: &[AdmissionWebhook],
-    conversions: &[ConversionWebhook],
-    apis: &BTreeMap<Arc<str>, AggregatedApi>,
-) -> Vec<BrokenExtension> {
-    let webhooks = webhooks.iter().filter(|one| one.webhook.refuses_on_failure);
-    let webhooks = webhooks.filter_map(|one| Some(of_webhook(snapshot, one, one.failure.as_ref()?)));
-    let conversions = conversions.iter().filter_map(|one| {
-        Some(BrokenExtension {
-            object: object_ref(snapshot, EXTENSIONS, "CustomResourceDefinition", &one.definition),
-            extension: Extension::Conversion,
-            service: one.service.clone(),
-            failure: Arc::clone(one.failure.as_ref()?),
-            since: None,
-        })
-    });
-    let apis = apis.iter().filter_map(|(name, api)| {
-        Some(BrokenExtension {
-            object: object_ref(snapshot, REGISTRATION, "APIService", name),
-            extension: Extension::Api {
-                api_version: api.api_version.clone(),
+impl Cluster {
+    /// Reads the extensions of the dump, and installs the webhooks and policies in the empty server.
+    pub(crate) fn add_extensions(&mut self) {
+        let (webhooks, conversions) = (self.webhooks(), self.conversions());
+        let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
+        for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
+            for object in self.objects(ADMISSION, kind) {
+                let name = Arc::clone(&object.meta.name);
+                match object.details.as_deref() {
+                    Some(Details::AdmissionPolicy(policy)) => drop(policies.insert(name, (**policy).clone())),
+                    Some(Details::AdmissionBinding(one)) => drop(bindings.insert(name, (**one).clone())),
+                    _ => {}
+                }
+            }
+        }
+        self.aggregated_apis = self.aggregated_apis();
+        self.broken_extensions = self.broken(&webhooks, &conversions).collect();
+        self.has_reviewers = !webhooks.is_empty() || !policies.is_empty() || !conversions.is_empty();
+        let server = self.empty_server.clone().with_webhooks(webhooks);
+        self.empty_server = server
+            .with_policies(policies, bindings)
+            .with_conversions(conversions);
+    }
+
+    fn objects(&self, group: &str, kind: &str) -> impl Iterator<Item = SnapshotObject> {
+        self.named(group, kind).map(|position| self.object(position))
+    }
+
+    /// The webhooks, mutating ones first, as the API server calls them.
+    fn webhooks(&self) -> Vec<AdmissionWebhook> {
+        let mut webhooks = Vec::new();
+        for configuration in WEBHOOKS.iter().flat_map(|kind| self.objects(ADMISSION, kind)) {
+            let Some(Details::Webhooks(of_configuration)) = configuration.details.as_deref() else {
+                continue;
+            };
+            webhooks.extend(of_configuration.iter().map(|webhook| AdmissionWebhook {
+                kind: Arc::clone(&configuration.kind),
+                configuration: Arc::clone(&configuration.meta.name),
+                failure: self.webhook_failure(webhook.service.as_ref(), &webhook.name),
+                webhook: webhook.clone(),
+            }));
+        }
+        webhooks
+    }
+
+    /// The conversion webhooks of definitions with a storage version.
+    fn conversions(&self) -> Vec<ConversionWebhook> {
+        let definitions = self.objects(EXTENSIONS, "CustomResourceDefinition");
+        let conversions = definitions.filter_map(|definition| {
+            let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
+                return None;
+            };
+            let converter = details.converter.as_ref()?;
+            let stored = details.versions.iter().find(|version| version.storage)?;
+            let name = &definition.meta.name;
+            Some(ConversionWebhook {
+                definition: Arc::clone(name),
+                storage_version: Arc::clone(&stored.name),
+                service: converter.service.clone(),
+                url: Arc::clone(&converter.url),
+                failure: self.webhook_failure(converter.service.as_ref(), name),
+            })
+        });
+        conversions.collect()
+    }
+
+    /// Why a webhook cannot be reached: no request reaches its Service, or its name is among the assumptions.
+    fn webhook_failure(&self, service: Option<&ServiceName>, name: &Arc<str>) -> Option<Arc<str>> {
+        let failure = service.and_then(|service| match self.service_failure(service)? {
+            Failure::NotFound => Some(service_not_found(&service.1)),
+            Failure::NotReady(failure) => Some(failure),
+        });
+        let is_assumed = self.assumptions.unreachable_webhooks.contains(name);
+        failure.or_else(|| is_assumed.then(|| "it is assumed to be unreachable".into()))
+    }
+
+    /// The APIs of extension API servers, by name of their APIService: those of the dump, and those whose
+    /// discovery fails as the condition of a namespace says.
+    fn aggregated_apis(&self) -> BTreeMap<Arc<str>, AggregatedApi> {
+        let mut apis = BTreeMap::new();
+        for object in self.objects(REGISTRATION, "APIService") {
+            let Some(Details::ApiService(details)) = object.details.as_deref() else {
+                continue;
+            };
+            let Some(service) = &details.service else { continue };
+            // The API server has checked the endpoints of an API that is available.
+            let available = details.available.as_ref();
+            let failure = match (available, self.service_failure(service)) {
+                (Some(available), _) if *available.status != *"True" => Some(because(available)),
+                (_, Some(Failure::NotFound)) => Some(no_service(&service.0, &service.1)),
+                (None, Some(Failure::NotReady(failure))) => Some(failure),
+                _ => None,
+            };
+            let api = AggregatedApi {
+                api_version: join_api_version(&details.group, &details.version),
+                service: Some(service.clone()),
+                since: available.and_then(|one| one.last_transition_time),
+                failure,
+            };
+            apis.insert(Arc::clone(&object.meta.name), api);
+        }
+        // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
+        let completeness = &self.snapshot.completeness;
+        if !self.has_any(REGISTRATION, "APIService")
+            || !completeness.of(REGISTRATION, "APIService").is_complete()
+        {
+            for (api_version, (failure, since)) in self.failed_discoveries() {
+                let (group, version) = split_api_version(&api_version);
+                let name: Arc<str> = format!("{version}.{group}").into();
+                if self
+                    .snapshot
+                    .position(REGISTRATION, "APIService", "", &name)
+                    .is_none()
+                {
+                    let api = AggregatedApi {
+                        api_version,
+                        service: None,
+                        failure: Some(failure),
+                        since,
+                    };
+                    apis.insert(name, api);
+                }
+            }
+        }
+        for (name, api) in &mut apis {
+            let mut assumed = self.assumptions.unavailable_apis.iter();
+            if assumed.any(|one| one == name || **one == *api.api_version) {
+                let assumed = || "it is assumed to be unavailable".into();
+                api.failure.get_or_insert_with(assumed);
+            }
+        }
+        apis
+    }
+
+    fn has_any(&self, group: &str, kind: &str) -> bool {
+        self.named(group, kind).next().is_some()
+    }
+
+    fn broken<'a>(
+        &'a self,
+        webhooks: &'a [AdmissionWebhook],
+        conversions: &'a [ConversionWebhook],
+    ) -> impl Iterator<Item = BrokenExtension> + 'a {
+        let webhooks = webhooks.iter().filter(|one| one.webhook.refuses_on_failure);
+        let webhooks = webhooks.filter_map(|one| Some(self.broken_webhook(one, one.failure.as_ref()?)));
+        let conversions = conversions.iter().filter_map(|one| {
+            Some(BrokenExtension {
+                object: self.extension(EXTENSIONS, "CustomResourceDefinition", &one.definition),
+                extension: Extension::Conversion,
+                service: one.service.clone(),
+                failure: Arc::clone(one.failure.as_ref()?),
+                since: None,
+            })
+        });
+        let apis = self.aggregated_apis.iter().filter_map(|(name, api)| {
+            let api_version = api.api_version.clone();
+            Some(BrokenExtension {
+                object: self.extension(REGISTRATION, "APIService", name),
+                extension: Extension::Api { api_version },
+                service: api.service.clone(),
+                failure: Arc::clone(api.failure.as_ref()?),
+                since: api.since,
+            })
+        });
+        apis.chain(webhooks).chain(conversions)
+    }
+
+    fn broken_webhook(&self, one: &AdmissionWebhook, failure: &Arc<str>) -> BrokenExtension {
+        BrokenExtension {
+            object: self.extension(ADMISSION, &one.kind, &one.configuration),
+            extension: Extension::Webhook {
+                name: Arc::clone(&one.webhook.name),
+                requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
             },
-            service: api.service.clone(),
-            failure: Arc::clone(api.failure.as_ref()?),
-            since: api.since,
-        })
-    });
-    apis.chain(webhooks).chain(conversions).collect()
-}
-
-fn object_ref(snapshot: &Snapshot, group: &str, kind: &str, name: &str) -> ObjectRef {
-    match snapshot.find(group, kind, "", name) {
-        Some(object) => object.object_ref(),
-        None => ObjectRef::new(&join_api_version(group, "v1"), kind, "", name, ""),
+            service: one.webhook.service.clone(),
+            failure: Arc::clone(failure),
+            since: None,
+        }
     }
-}
 
-fn of_webhook(snapshot: &Snapshot, one: &AdmissionWebhook, failure: &Arc<str>) -> BrokenExtension {
-    BrokenExtension {
-        object: object_ref(snapshot, ADMISSION, &one.kind, &one.configuration),
-        extension: Extension::Webhook {
-            name: Arc::clone(&one.webhook.name),
-            requests: one.webhook.rules.iter().map(ToString::to_string).collect(),
-        },
-        service: one.webhook.service.clone(),
-        failure: Arc::clone(failure),
-        since: None,
+    /// The object that registers an extension. The dump may not have it.
+    fn extension(&self, group: &str, kind: &str, name: &str) -> ObjectRef {
+        match self.snapshot.find(group, kind, "", name) {
+            Some(object) => object.object_ref(),
+            None => ObjectRef::new(&join_api_version(group, "v1"), kind, "", name, ""),
+        }
     }
-}
 
-impl Facts {
     /// The admission webhooks that a message of the API server blames. What it says about each is the failure
     /// of one that the dump does not show to be broken.
     pub(crate) fn webhooks_in(&self, message: &str) -> Vec<BrokenExtension> {
-        let webhooks = webhooks(&self.snapshot, &self.assumptions);
+        let webhooks = self.webhooks();
         let blamed = webhooks.iter().filter_map(|one| {
             let (_, after) = message.split_once(&format!("webhook \"{}\"", one.webhook.name))?;
             let (said, _) = after.split_once(", Internal error").unwrap_or((after, ""));
             let said = Arc::from(said.trim_start_matches([':', ' ']));
-            let failure = one.failure.as_ref().unwrap_or(&said);
-            Some(of_webhook(&self.snapshot, one, failure))
+            Some(self.broken_webhook(one, one.failure.as_ref().unwrap_or(&said)))
         });
         blamed.collect()
     }
 
-    pub(crate) fn check_names(&self) -> Result<(), PredictError> {
-        let (snapshot, assumptions) = (&*self.snapshot, &*self.assumptions);
-        let is_dumped = |group: &str, kind: &str| !snapshot.positions_of_kind(group, kind).is_empty();
-        let is_known = |kind: &&str| {
-            is_dumped(ADMISSION, kind) || snapshot.completeness.of(ADMISSION, kind).is_complete()
-        };
+    /// Checks that the webhooks, APIs, finalizers and components that assumptions name exist.
+    ///
+    /// # Errors
+    /// The first name that does not.
+    pub fn check_assumptions(&self) -> Result<(), PredictError> {
+        let (completeness, assumptions) = (&self.snapshot.completeness, &self.assumptions);
+        let is_known =
+            |kind: &&str| self.has_any(ADMISSION, kind) || completeness.of(ADMISSION, kind).is_complete();
         let are_known = WEBHOOKS.iter().any(is_known);
-        let webhooks = webhooks(snapshot, &Assumptions::default());
+        let webhooks = self.webhooks();
         let names = webhooks.iter().map(|one| &*one.webhook.name).collect();
         let assumed = assumptions.unreachable_webhooks.iter();
         check("admission webhook", assumed.filter(|_| are_known), names)?;
-        let apis = aggregated_apis(snapshot, &Assumptions::default());
-        let names = apis.iter().flat_map(|(name, api)| [&**name, &*api.api_version]);
-        let are_known = is_dumped(REGISTRATION, "APIService");
+        let apis = self.aggregated_apis.iter();
+        let names = apis.flat_map(|(name, api)| [&**name, &*api.api_version]);
+        let are_known = self.has_any(REGISTRATION, "APIService");
         let assumed = assumptions.unavailable_apis.iter().filter(|_| are_known);
         check("aggregated API", assumed, names.collect())?;
-        let controllers = default_controllers(snapshot.version());
+        let controllers = default_controllers(self.snapshot.version());
         let mut names: BTreeSet<&str> = controllers.iter().map(|one| one.info().name).collect();
         names.insert(CONTROLLER_MANAGER);
         for finalizer in FINALIZERS.iter() {
@@ -299,10 +301,42 @@ impl Facts {
         }
         let mut assumed: Vec<&Arc<str>> = assumptions.acting.keys().collect();
         assumed.retain(|name| finalizers::find(name).is_none() && !names.contains(&***name));
-        for view in snapshot.views().filter(|_| !assumed.is_empty()) {
+        for view in self.snapshot.views().filter(|_| !assumed.is_empty()) {
             names.extend(view.finalizers().map(|name| &**name));
         }
         check("finalizer or component", assumed.into_iter(), names)
+    }
+
+    /// The group versions whose discovery fails, as the conditions of terminating namespaces say, with the
+    /// reason.
+    fn failed_discoveries(&self) -> BTreeMap<String, (Arc<str>, Option<Timestamp>)> {
+        const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
+        let mut failed = BTreeMap::new();
+        let namespaces = self
+            .all(Resource::Namespaces)
+            .map(|position| self.record(position));
+        for record in namespaces.filter(|record| record.meta.is_deleting()) {
+            let is_failure = |condition: &&Condition| {
+                *condition.condition_type == *"NamespaceDeletionDiscoveryFailure" && condition.is_true()
+            };
+            let condition = conditions(&record).iter().find(is_failure);
+            let list = condition.and_then(|condition| condition.message.split_once(BEGIN));
+            let (Some(condition), Some((_, list))) = (condition, list) else {
+                continue;
+            };
+            // Entries are "group/version: error", and an error can have commas.
+            for entry in list.split(", ") {
+                if let Some((api_version, error)) = entry.split_once(": ")
+                    && api_version.contains('/')
+                    && !api_version.contains(' ')
+                {
+                    let error = format!("the condition of namespace {} says: {error}", record.meta.name);
+                    let since = condition.last_transition_time;
+                    failed.insert(api_version.to_owned(), (error.into(), since));
+                }
+            }
+        }
+        failed
     }
 }
 
@@ -330,42 +364,4 @@ fn because(condition: &Condition) -> Arc<str> {
         ("", message) => message.into(),
         (reason, message) => format!("{reason}: {message}").into(),
     }
-}
-
-/// The group versions whose discovery fails, as the conditions of terminating namespaces say, with the
-/// reason.
-fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option<Timestamp>)> {
-    const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
-    let mut failed = BTreeMap::new();
-    for position in snapshot.positions_of_kind("", Resource::Namespaces.kind()) {
-        let record = snapshot.record_at(position);
-        let Some(record) = record.filter(|record| record.meta.is_deleting()) else {
-            continue;
-        };
-        let is_failure = |condition: &&Condition| {
-            *condition.condition_type == *"NamespaceDeletionDiscoveryFailure" && condition.is_true()
-        };
-        let condition = conditions(&record).iter().find(is_failure);
-        let list = condition.and_then(|condition| condition.message.split_once(BEGIN));
-        let (Some(condition), Some((_, list))) = (condition, list) else {
-            continue;
-        };
-        // Entries are "group/version: error", and an error can have commas.
-        for entry in list.split(", ") {
-            if let Some((api_version, error)) = entry.split_once(": ")
-                && api_version.contains('/')
-                && !api_version.contains(' ')
-            {
-                let error = format!("the condition of namespace {} says: {error}", record.meta.name);
-                let since = condition.last_transition_time;
-                failed.insert(api_version.to_owned(), (error.into(), since));
-            }
-        }
-    }
-    failed
-}
-
-fn objects<'s>(snapshot: &'s Snapshot, group: &str, kind: &str) -> impl Iterator<Item = SnapshotObject> + 's {
-    let positions = snapshot.positions_of_kind(group, kind);
-    positions.filter_map(|position| snapshot.object(position))
 }

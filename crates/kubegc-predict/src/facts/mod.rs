@@ -10,23 +10,15 @@ mod scope;
 mod services;
 mod times;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashSet;
-use kubegc_control_plane::{AggregatedApi, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
-use kubegc_controllers::{Controller, default_controllers};
+use kubegc_control_plane::{CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
+    ApiResource, Catalog, KindId, ObjectRef, OwnerReference, Uid,
     record::{Record, Resource},
     version::behavior,
 };
-use kubegc_sim::{ApiServer, Settings};
-use kubegc_snapshot::{ObjectView, Snapshot, SnapshotObject};
+use kubegc_snapshot::{ObjectView, SnapshotObject};
 
 pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
@@ -36,7 +28,7 @@ pub(crate) use self::{
     scope::{Member, Scope},
     times::{conditions, deletion_requested_at},
 };
-use crate::Assumptions;
+use crate::Cluster;
 
 /// The flags of an object with pending changes. A forecast starts at such objects.
 pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
@@ -52,64 +44,7 @@ pub(crate) struct Silent {
     pub(crate) within: Duration,
 }
 
-/// The facts of a dump, from which forecasts are computed.
-#[derive(Debug)]
-pub(crate) struct Facts {
-    pub(crate) version: KubernetesVersion,
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) edges: Edges,
-    pub(crate) indexes: Indexes,
-    pub(crate) assumptions: Arc<Assumptions>,
-    newest_time: OnceLock<Timestamp>,
-    pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
-    /// The controllers of this version, with the storage that is assumed.
-    pub(crate) controllers: Vec<Arc<dyn Controller>>,
-    /// A server of this version without objects, to be cloned.
-    pub(crate) empty_server: ApiServer,
-    /// Whether the dump has webhooks or policies, which may refuse requests.
-    pub(crate) has_reviewers: bool,
-    /// The APIs that other servers serve, by name of their APIService.
-    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    pub(crate) broken_extensions: Vec<BrokenExtension>,
-    pub(crate) silent: Vec<Silent>,
-}
-
-impl Facts {
-    pub(crate) fn of(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
-        let edges = Edges::of(&snapshot);
-        let settings = Settings {
-            namespaces_must_exist: false,
-            quota_controller: true,
-            ..Settings::default()
-        };
-        let webhooks = extensions::webhooks(&snapshot, &assumptions);
-        let aggregated_apis = extensions::aggregated_apis(&snapshot, &assumptions);
-        let conversions = extensions::conversions(&snapshot, &assumptions);
-        let broken_extensions = extensions::broken(&snapshot, &webhooks, &conversions, &aggregated_apis);
-        let (policies, bindings) = extensions::policies(&snapshot);
-        let has_reviewers = !webhooks.is_empty() || !policies.is_empty() || !conversions.is_empty();
-        let empty_server = ApiServer::new(version, snapshot.catalog.clone())
-            .with_settings(settings)
-            .with_webhooks(webhooks)
-            .with_policies(policies, bindings)
-            .with_conversions(conversions);
-        Self {
-            version,
-            snapshot: Arc::new(snapshot),
-            edges,
-            indexes: Indexes::default(),
-            assumptions: Arc::new(assumptions),
-            newest_time: OnceLock::new(),
-            removed_anyway: OnceLock::new(),
-            controllers: default_controllers(version),
-            empty_server,
-            has_reviewers,
-            aggregated_apis,
-            broken_extensions,
-            silent: Vec::new(),
-        }
-    }
-
+impl Cluster {
     pub(crate) fn add_silent(&mut self, silent: Vec<Silent>) {
         let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
         Arc::make_mut(&mut self.assumptions).acting.extend(names);
@@ -129,13 +64,6 @@ impl Facts {
             [finalizer, owner.name()].contains(&&*silent.name)
                 || is_managers && *silent.name == *CONTROLLER_MANAGER
         })
-    }
-
-    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
-    /// were taken.
-    pub(crate) fn newest_time(&self) -> Timestamp {
-        let newest = || times::newest_time(&self.snapshot);
-        *self.newest_time.get_or_init(newest)
     }
 
     /// The objects that wait for an extension that one of these objects belongs to: everything with pending
@@ -198,6 +126,12 @@ impl Facts {
     pub(crate) fn is_complete(&self, resource: Resource) -> bool {
         let completeness = &self.snapshot.completeness;
         completeness.of(resource.group(), resource.kind()).is_complete()
+    }
+
+    /// Whether the dump has all objects of a namespaced resource in a namespace.
+    pub(crate) fn is_complete_in(&self, resource: Resource, namespace: &str) -> bool {
+        let (completeness, group, kind) = (&self.snapshot.completeness, resource.group(), resource.kind());
+        completeness.in_namespace(group, kind, namespace).is_complete()
     }
 
     /// The objects of the dump that keep the garbage collector from starting: they cannot be listed in the

@@ -9,10 +9,9 @@ use foldhash::fast::FixedState;
 use indexmap::IndexSet;
 use kubegc_core::{ApiResource, KindId, ObjectRef};
 
-use super::Facts;
-use crate::{Finding, Intent, ObjectName, PredictError, Target};
+use crate::{Cluster, Finding, Intent, ObjectName, PredictError, Target};
 
-impl Facts {
+impl Cluster {
     /// The object of a name, if it certainly does not exist.
     pub(crate) fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
@@ -49,7 +48,11 @@ impl Facts {
         }
     }
 
-    pub(crate) fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
+    /// The position of an object.
+    ///
+    /// # Errors
+    /// The kind is unknown or ambiguous, or there is no such object.
+    pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
         let found = self.find(resource, &name.namespace, &name.name);
         found.ok_or_else(|| {
@@ -102,7 +105,7 @@ pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)
 }
 
 /// The error for a name of no kind, with the similar kinds; or with the objects of this name.
-pub(crate) fn unknown_kind(cluster: &Facts, name: &str) -> PredictError {
+pub(crate) fn unknown_kind(cluster: &Cluster, name: &str) -> PredictError {
     let plain = name.split(['.', '/']).next_back().filter(|_| name.contains('/'));
     let plain = plain.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
     let kinds = cluster.catalog().iter().map(|(_, resource)| resource);
@@ -119,7 +122,7 @@ pub(crate) fn unknown_kind(cluster: &Facts, name: &str) -> PredictError {
 
 /// The error for an object that the dump does not have, with the names of similar objects.
 pub(crate) fn unknown_object(
-    cluster: &Facts,
+    cluster: &Cluster,
     namespace: Option<&str>,
     kind: &ApiResource,
     name: &str,
@@ -150,7 +153,7 @@ pub(crate) fn unknown_object(
 
 /// The finding that intents select no object, with similar labels and with the namespaces of objects that
 /// match.
-pub(crate) fn nothing_selected(cluster: &Facts, intents: &[Intent]) -> Finding {
+pub(crate) fn nothing_selected(cluster: &Cluster, intents: &[Intent]) -> Finding {
     let (mut namespaces, mut elsewhere) = (BTreeSet::new(), BTreeSet::new());
     let mut labels: IndexSet<String, FixedState> = IndexSet::default();
     for intent in intents {

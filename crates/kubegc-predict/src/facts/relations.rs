@@ -31,7 +31,8 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{DELETING, Facts};
+use super::DELETING;
+use crate::Cluster;
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,7 +73,7 @@ pub(crate) struct Indexes {
 /// Resource, namespace and name.
 type ObjectKey = (Resource, Arc<str>, Arc<str>);
 
-impl Facts {
+impl Cluster {
     /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity

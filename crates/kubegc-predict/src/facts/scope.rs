@@ -11,10 +11,11 @@ use kubegc_core::{OwnerReference, record::Resource};
 use kubegc_snapshot::ObjectView;
 
 use super::{
-    Facts, Owner,
+    Owner,
     edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, UNRESOLVED_OWNER},
     relations::Relation,
 };
+use crate::Cluster;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Member {
@@ -42,7 +43,7 @@ impl Scope {
     /// # Complexity
     /// O(m log m) for m members.
     pub(crate) fn of(
-        cluster: &Facts,
+        cluster: &Cluster,
         seeds: impl IntoIterator<Item = u32>,
         read: impl IntoIterator<Item = u32>,
     ) -> Self {
@@ -125,19 +126,19 @@ impl Scope {
 }
 
 /// Whether an owner that is missing from the dump may exist and orphan its dependents.
-fn may_orphan(cluster: &Facts, reference: &OwnerReference) -> bool {
+fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
     let is_in_dump = cluster.positions_of(&reference.uid).next().is_some();
     let kind = cluster.owner_kind(reference, "");
     !is_in_dump && kind.is_some_and(|(kind, _)| cluster.is_unlisted(kind, ""))
 }
 
 /// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
-fn counts(cluster: &Facts, pod: ObjectView<'_>, owner: u32) -> bool {
+fn counts(cluster: &Cluster, pod: ObjectView<'_>, owner: u32) -> bool {
     let mut finalizers = pod.finalizers();
     finalizers.any(|name| **name == *TRACKING_FINALIZER) && cluster.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.
-fn waits(cluster: &Facts, position: u32) -> bool {
+fn waits(cluster: &Cluster, position: u32) -> bool {
     cluster.has(position, DELETING) && cluster.has(position, HAS_COLLECTOR_FINALIZER)
 }

@@ -6,22 +6,25 @@ use kubegc_core::{
     ObjectMeta, Timestamp,
     record::{Body, Condition, Record},
 };
-use kubegc_snapshot::Snapshot;
 
-/// The time of the newest event that the dump shows.
-pub(super) fn newest_time(snapshot: &Snapshot) -> Timestamp {
-    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
-    let times = records.filter_map(|record| {
-        let changed = conditions(&record).iter();
-        let changed =
-            changed.flat_map(|condition| [condition.last_transition_time, condition.last_update_time]);
-        let of_object = [
-            deletion_requested_at(&record.meta),
-            record.meta.creation_timestamp,
-        ];
-        changed.chain(of_object).flatten().max()
-    });
-    times.max().unwrap_or(Timestamp::EPOCH)
+use crate::Cluster;
+
+impl Cluster {
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
+    /// were taken.
+    pub(crate) fn newest_time(&self) -> Timestamp {
+        *self.newest_time.get_or_init(|| {
+            let times = self.snapshot.views().filter_map(|view| {
+                let record = view.record();
+                let changed = conditions(&record).iter();
+                let changed = changed.flat_map(|one| [one.last_transition_time, one.last_update_time]);
+                let deleted = deletion_requested_at(&record.meta);
+                let of_object = [deleted, record.meta.creation_timestamp];
+                changed.chain(of_object).flatten().max()
+            });
+            times.max().unwrap_or(Timestamp::EPOCH)
+        })
+    }
 }
 
 /// The conditions in the status of an object, as far as they are known.

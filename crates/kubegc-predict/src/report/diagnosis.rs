@@ -55,7 +55,7 @@ impl Text<'_> {
         let others: Vec<&Terminating> = others.collect();
         let references = diagnosis.references.iter();
         let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) =
-            references.partition(|item| item.problem.is_certain());
+            references.partition(|item| item.is_certain);
         write!(
             self.out,
             "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm",
@@ -120,7 +120,7 @@ impl Text<'_> {
     }
 
     fn write_cause(&mut self, cause: &&RootCause) -> fmt::Result {
-        self.line("  - ", &format!("{}{}", cause.cause, self.since(cause.since)))?;
+        self.line("  - ", &format!("{}{}", cause.message, self.since(cause.since)))?;
         if !cause.blocks.is_empty() {
             self.line("    blocks: ", &self.blocks(&cause.blocks))?;
         }
@@ -178,7 +178,7 @@ impl Text<'_> {
         writeln!(self.out, "\n{title}: {}", references.len())?;
         let mut problems: IndexMap<&str, Vec<&WrongReference>, FixedState> = IndexMap::default();
         for item in references {
-            problems.entry(item.problem.word()).or_default().push(item);
+            problems.entry(item.problem).or_default().push(item);
         }
         problems.values().try_for_each(|of_problem| {
             let mut shown = of_problem.iter().take(self.objects_max);
@@ -198,7 +198,7 @@ impl Text<'_> {
         };
         let owner = format!("{} {} {}", reference.api_version, reference.kind, reference.name);
         let (object, uid) = (item.object.short(), &reference.uid);
-        let text = format!("{object}: owner {owner} (uid {uid}): {}", item.problem);
+        let text = format!("{object}: owner {owner} (uid {uid}): {}", item.message);
         self.line("  - ", &text)?;
         self.line("    outcome: ", &outcome)?;
         match &item.fix {

@@ -17,18 +17,17 @@ impl Diagnosis {
         let causes = self.causes.iter().filter(|cause| !cause.is_recent);
         let causes = causes.filter_map(|one| {
             let blocked = one.blocks.iter().map(|blocked| &blocked.object);
-            let object = one.cause.objects().into_iter().chain(blocked).next()?;
+            let object = one.objects.iter().chain(blocked).next()?;
             let level = if one.blocks.is_empty() { "warning" } else { "error" };
             let fixes: Vec<&str> = one.fixes.iter().map(|fix| &*fix.command).collect();
-            let (word, message) = (one.cause.word(), one.cause.to_string());
-            Some(result(word, level, object, &message, &fixes))
+            Some(result(one.cause, level, object, &one.message, &fixes))
         });
         let references = self.references.iter().map(|one| {
-            let level = if one.problem.is_certain() { "error" } else { "note" };
+            let level = if one.is_certain { "error" } else { "note" };
             let name = one.reference.short();
-            let message = format!("owner {name} (uid {}): {}", one.reference.uid, one.problem);
+            let message = format!("owner {name} (uid {}): {}", one.reference.uid, one.message);
             let fixes: Vec<&str> = one.fix.iter().map(|fix| &*fix.command).collect();
-            result(one.problem.word(), level, &one.object, &message, &fixes)
+            result(one.problem, level, &one.object, &message, &fixes)
         });
         let results: Vec<Value> = causes.chain(references).collect();
         let rules = results.iter().filter_map(|result| result["ruleId"].as_str());

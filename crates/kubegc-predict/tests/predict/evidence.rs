@@ -93,7 +93,7 @@ fn controllers_that_should_have_acted_do_not_act() {
         let causes: Vec<String> = diagnosis
             .causes
             .iter()
-            .map(|cause| cause.cause.to_string())
+            .map(|cause| cause.message.clone())
             .collect();
         let is_named = |cause: &String| Some(cause.as_str()) == expected;
         match expected {
