@@ -15,7 +15,8 @@
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum PredictError {
-    /// The arguments of a [`Selection`](crate::Selection) contradict each other, or select nothing.
+    /// The arguments of a [`Selection`](crate::Selection) contradict each other or select nothing, or a
+    /// [question](crate::document::answer) cannot be read.
     #[error("{problem}")]
     Selection {
         /// The change that corrects the input.
@@ -64,6 +65,11 @@ pub enum PredictError {
         /// If it is a Namespace: how many objects of the dump are in it.
         content: usize,
     },
+}
+
+pub(crate) fn usage<T>(problem: impl Into<String>) -> Result<T, PredictError> {
+    let problem = problem.into();
+    Err(PredictError::Selection { problem })
 }
 
 /// The end of a sentence about a name that was not found.

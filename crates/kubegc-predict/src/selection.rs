@@ -8,6 +8,7 @@ use kubegc_snapshot::Snapshot;
 
 use crate::{
     Cluster, ObjectName, PredictError, Target,
+    error::usage,
     facts::{unknown_kind, unknown_object},
 };
 
@@ -221,11 +222,6 @@ impl Selection {
         }
         Ok(targets)
     }
-}
-
-fn usage<T>(problem: impl Into<String>) -> Result<T, PredictError> {
-    let problem = problem.into();
-    Err(PredictError::Selection { problem })
 }
 
 /// A name that means exactly this resource: a bare kind means that of the core group, if there is one.

@@ -2,6 +2,7 @@
 
 use std::{
     error::Error,
+    iter,
     panic::{self, AssertUnwindSafe},
     path::Path,
 };
@@ -12,7 +13,7 @@ use serde_json::Value;
 use super::{
     document::ANSWER_SCHEMA,
     question::{Ask, QuestionDocument},
-    status::{AnswerStatus, Failure},
+    status::AnswerStatus,
 };
 use crate::{Diagnosis, Fate, Finding, Forecast};
 
@@ -72,17 +73,6 @@ pub struct Answer {
     pub text: String,
 }
 
-impl From<Failure> for Answer {
-    fn from(failure: Failure) -> Self {
-        AnswerDocument {
-            status: failure.status,
-            error: Some(failure.message),
-            ..AnswerDocument::default()
-        }
-        .into()
-    }
-}
-
 /// Answers a question in JSON: the dump in it and in these files, its deletes, period and assumptions. The
 /// answer is JSON, too, also if it is an error. [`SCHEMAS`](crate::document::SCHEMAS) describes both.
 ///
@@ -112,21 +102,17 @@ impl From<Failure> for Answer {
 /// ```
 pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
     // A host in another language cannot unwind.
-    let answered = panic::catch_unwind(AssertUnwindSafe(|| {
-        report(question, paths).unwrap_or_else(Answer::from)
-    }));
-    answered.unwrap_or_else(|panic| {
-        let message = match (panic.downcast_ref::<&str>(), panic.downcast_ref::<String>()) {
-            (Some(message), _) => message,
-            (None, Some(message)) => message.as_str(),
-            (None, None) => "no message",
-        };
-        let failure = Failure {
-            status: AnswerStatus::Internal,
-            message: format!("a bug of kubegc: {message}"),
-        };
-        failure.into()
-    })
+    let answered = panic::catch_unwind(AssertUnwindSafe(|| report(question, paths)));
+    match answered {
+        Ok(Ok(report)) => report.into(),
+        Ok(Err(error)) => self::error(&*error),
+        Err(panic) => {
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref().map(String::as_str));
+            let message = format!("a bug of kubegc: {}", text.unwrap_or("no message"));
+            failed(AnswerStatus::Internal, message)
+        }
+    }
 }
 
 /// An error as an answer in JSON, as [`answer`] writes it.
@@ -139,10 +125,22 @@ pub fn answer(question: &[u8], paths: &[&Path]) -> Answer {
 /// assert!(document::error(&error).text.starts_with(answer));
 /// ```
 pub fn error(error: &(dyn Error + 'static)) -> Answer {
-    Failure::of(error).into()
+    let causes = iter::successors(Some(error), |&error| error.source());
+    let causes: Vec<String> = causes.map(ToString::to_string).collect();
+    failed(AnswerStatus::of(error), causes.join(": "))
 }
 
-fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
+fn failed(status: AnswerStatus, message: String) -> Answer {
+    let error = Some(message);
+    AnswerDocument {
+        status,
+        error,
+        ..AnswerDocument::default()
+    }
+    .into()
+}
+
+fn report(question: &[u8], paths: &[&Path]) -> Result<AnswerDocument, Box<dyn Error>> {
     let document = QuestionDocument::read(question)?;
     let cluster = document.cluster(paths)?;
     let notes = cluster.snapshot().findings.iter();
@@ -163,7 +161,7 @@ fn report(question: &[u8], paths: &[&Path]) -> Result<Answer, Failure> {
             answer.diagnosis = Some(diagnosis.to_json());
         }
     }
-    Ok(answer.into())
+    Ok(answer)
 }
 
 impl From<AnswerDocument> for Answer {

@@ -1,7 +1,7 @@
 //! The JSON form of a question: a dump, deletes, a period and assumptions. `schemas/question.json` describes
 //! each field.
 
-use std::{fmt::Display, path::Path, str::FromStr, sync::Arc, time::Duration};
+use std::{error::Error, fmt::Display, path::Path, str::FromStr, sync::Arc, time::Duration};
 
 use kubegc_core::{
     DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid, deletion::DeleteOptionsSpec,
@@ -10,8 +10,8 @@ use kubegc_snapshot::Reader;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{assumptions::AssumptionsDocument, document::QUESTION_SCHEMA, status::Failure};
-use crate::{Cluster, Intent, ObjectName, Question, Selection, Target};
+use super::{assumptions::AssumptionsDocument, document::QUESTION_SCHEMA};
+use crate::{Cluster, Intent, ObjectName, PredictError, Question, Selection, Target, error::usage};
 
 /// A question.
 #[derive(Default, Deserialize)]
@@ -76,25 +76,24 @@ struct ObjectDocument {
 
 impl<'a> QuestionDocument<'a> {
     /// Reads a question.
-    pub(super) fn read(text: &'a [u8]) -> Result<Self, Failure> {
+    pub(super) fn read(text: &'a [u8]) -> Result<Self, PredictError> {
         /// The version is read first: another one may have other fields.
         #[derive(Deserialize)]
         struct Version {
             schema: String,
         }
-        let invalid = |error: serde_json::Error| Failure::invalid(format!("the question: {error}"));
-        let Version { schema } = serde_json::from_slice(text).map_err(invalid)?;
+        let Version { schema } = read("the question", text)?;
         if schema != QUESTION_SCHEMA {
             let expected = QUESTION_SCHEMA;
-            return Err(Failure::invalid(format!(
+            return usage(format!(
                 "the question: its schema is {schema:?}, expected {expected:?}"
-            )));
+            ));
         }
-        serde_json::from_slice(text).map_err(invalid)
+        read("the question", text)
     }
 
     /// Reads the dump of the question, and these files.
-    pub(super) fn cluster(&self, paths: &[&Path]) -> Result<Cluster, Failure> {
+    pub(super) fn cluster(&self, paths: &[&Path]) -> Result<Cluster, Box<dyn Error>> {
         let version = parsed("kubernetes", self.kubernetes.as_deref())?;
         let mut reader = Reader::new(version.unwrap_or(KubernetesVersion::LATEST))
             .detect_version(version.is_none())
@@ -118,15 +117,13 @@ impl<'a> QuestionDocument<'a> {
     }
 
     /// The question to this cluster.
-    pub(super) fn question(&self, cluster: &Cluster) -> Result<Question, Failure> {
+    pub(super) fn question(&self, cluster: &Cluster) -> Result<Question, Box<dyn Error>> {
         let mut question = Question::new(cluster.version());
         let known: Vec<&str> = question.controllers.iter().map(|one| one.info().name).collect();
         let names = self.only.iter().flatten().chain(&self.without);
         if let Some(name) = names.into_iter().find(|name| !known.contains(&name.as_str())) {
             let known = known.join(", ");
-            return Err(Failure::invalid(format!(
-                "no controller {name:?}: expected one of {known}"
-            )));
+            return Ok(usage(format!("no controller {name:?}: expected one of {known}"))?);
         }
         if let Some(only) = &self.only {
             let only: Vec<&str> = only.iter().map(String::as_str).collect();
@@ -147,11 +144,11 @@ impl<'a> QuestionDocument<'a> {
 }
 
 impl DeleteDocument<'_> {
-    fn intents(&self, cluster: &Cluster) -> Result<Vec<Intent>, Failure> {
+    fn intents(&self, cluster: &Cluster) -> Result<Vec<Intent>, Box<dyn Error>> {
         let mut options = match &self.options {
-            Some(options) => options.validate().map_err(|problems| {
+            Some(options) => options.validate().or_else(|problems| {
                 let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                Failure::invalid(problems.join("; "))
+                usage(problems.join("; "))
             })?,
             None if self.object.is_none() => DeleteOptions::policy(PropagationPolicy::Background),
             None => DeleteOptions::default(),
@@ -173,13 +170,12 @@ impl DeleteDocument<'_> {
         cluster: &Cluster,
         object: &ObjectDocument,
         options: &mut DeleteOptions,
-    ) -> Result<Target, Failure> {
+    ) -> Result<Target, PredictError> {
         let has_selection = self.namespace.is_some() || self.all_namespaces || self.selector.is_some();
         if has_selection || self.all || !self.arguments.is_empty() || self.filename.is_some() {
-            return Err(Failure::invalid(
-                "an object is deleted alone: give no arguments, namespace, selector, all or filename"
-                    .to_owned(),
-            ));
+            return usage(
+                "an object is deleted alone: give no arguments, namespace, selector, all or filename",
+            );
         }
         let name = ObjectName {
             namespace: Arc::clone(&object.namespace),
@@ -194,50 +190,50 @@ impl DeleteDocument<'_> {
         Ok(Target::Object(name))
     }
 
-    fn selection(&self, cluster: &Cluster) -> Result<Selection, Failure> {
-        let mut selection = Selection::default();
-        selection.arguments.clone_from(&self.arguments);
-        selection.namespace.clone_from(&self.namespace);
-        selection.all_namespaces = self.all_namespaces;
-        selection.selector = parsed("selector", self.selector.as_deref())?;
-        selection.all = self.all;
+    fn selection(&self, cluster: &Cluster) -> Result<Selection, Box<dyn Error>> {
+        let selector = parsed("selector", self.selector.as_deref())?;
+        let mut manifests = Vec::new();
         if let Some(filename) = self.filename {
             let mut reader = Reader::new(cluster.version());
             read_into(&mut reader, "filename", filename)?;
-            selection.manifests.push(reader.finish()?);
+            manifests.push(reader.finish()?);
         }
-        Ok(selection)
+        Ok(Selection {
+            arguments: self.arguments.clone(),
+            namespace: self.namespace.clone(),
+            all_namespaces: self.all_namespaces,
+            selector,
+            all: self.all,
+            manifests,
+        })
     }
 }
 
 /// Reads the text of a field.
-fn parsed<T: FromStr<Err: Display>>(field: &str, text: Option<&str>) -> Result<Option<T>, Failure> {
+fn parsed<T: FromStr<Err: Display>>(field: &str, text: Option<&str>) -> Result<Option<T>, PredictError> {
     let parsed = text.map(str::parse).transpose();
-    parsed.map_err(|error| Failure::invalid(format!("{field}: {error}")))
+    parsed.or_else(|error| usage(format!("{field}: {error}")))
+}
+
+fn read<'a, T: Deserialize<'a>>(name: &str, text: &'a [u8]) -> Result<T, PredictError> {
+    serde_json::from_slice(text).or_else(|error| usage(format!("{name}: {error}")))
 }
 
 /// Reads a dump in a question: a text, an object or list, or an array of these.
-fn read_into(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Failure> {
-    let invalid = |error: serde_json::Error| Failure::invalid(format!("{name}: {error}"));
-    match dump.get().as_bytes().first() {
-        Some(b'[') => {
-            let several: Vec<&RawValue> = serde_json::from_str(dump.get()).map_err(invalid)?;
-            for (index, one) in several.into_iter().enumerate() {
-                read_one(reader, &format!("{name}[{index}]"), one)?;
-            }
-            Ok(())
-        }
-        _ => read_one(reader, name, dump),
+fn read_into(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Box<dyn Error>> {
+    if !dump.get().starts_with('[') {
+        return read_one(reader, name, dump);
     }
+    let several: Vec<&RawValue> = read(name, dump.get().as_bytes())?;
+    let mut several = several.into_iter().enumerate();
+    several.try_for_each(|(index, one)| read_one(reader, &format!("{name}[{index}]"), one))
 }
 
-fn read_one(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Failure> {
-    if dump.get().starts_with('"') {
-        let text: String =
-            serde_json::from_str(dump.get()).map_err(|error| Failure::invalid(format!("{name}: {error}")))?;
-        reader.read(name, text.as_bytes())?;
-    } else {
-        reader.read(name, dump.get().as_bytes())?;
+fn read_one(reader: &mut Reader, name: &str, dump: &RawValue) -> Result<(), Box<dyn Error>> {
+    let json = dump.get().as_bytes();
+    match json.starts_with(b"\"") {
+        true => reader.read(name, read::<String>(name, json)?.as_bytes())?,
+        false => reader.read(name, json)?,
     }
     Ok(())
 }

@@ -21,40 +21,31 @@ use crate::PredictError;
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
+#[repr(u8)]
 pub enum AnswerStatus {
     /// The report is complete, and nothing is wrong.
     #[default]
-    Ok,
+    Ok = 0,
     /// The dump cannot be read, or has no object.
-    Unreadable,
+    Unreadable = 1,
     /// The question cannot be read, or contradicts itself.
-    Invalid,
+    Invalid = 2,
     /// An object stays terminating, an extension of the API server is broken, or an owner reference is wrong.
-    Problem,
+    Problem = 3,
     /// The dump has no such object or resource type.
-    NotFound,
+    NotFound = 4,
     /// The outcome of an object depends on missing data.
-    Undetermined,
+    Undetermined = 5,
     /// The API server refuses a delete, or a kubelet its settings.
-    Refused,
-    /// kubegc failed. This is a bug.
-    Internal,
+    Refused = 6,
+    /// kubegc failed. This is a bug. The exit code is that of a panic.
+    Internal = 101,
 }
 
 impl AnswerStatus {
     /// The exit code of a command line tool.
     pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Ok => 0,
-            Self::Unreadable => 1,
-            Self::Invalid => 2,
-            Self::Problem => 3,
-            Self::NotFound => 4,
-            Self::Undetermined => 5,
-            Self::Refused => 6,
-            // That of a panic.
-            Self::Internal => 101,
-        }
+        self as u8
     }
 
     /// The status of an error; [`Unreadable`](Self::Unreadable) for those of other crates.
@@ -72,41 +63,5 @@ impl AnswerStatus {
             None if error.is::<FieldError>() => Self::Invalid,
             None => Self::Unreadable,
         }
-    }
-}
-
-/// The reason why there is no report.
-pub(super) struct Failure {
-    pub(super) status: AnswerStatus,
-    pub(super) message: String,
-}
-
-impl Failure {
-    pub(super) const fn invalid(message: String) -> Self {
-        Self {
-            status: AnswerStatus::Invalid,
-            message,
-        }
-    }
-
-    /// The status and the message of an error, with its causes.
-    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            message.push_str(": ");
-            message.push_str(&error.to_string());
-            cause = error.source();
-        }
-        Self {
-            status: AnswerStatus::of(error),
-            message,
-        }
-    }
-}
-
-impl<E: Error + 'static> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::of(&error)
     }
 }

@@ -3,15 +3,15 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
-use kubegc_fixtures::{Fixture, owned_by, owner};
+use kubegc_fixtures::{Fixture, owned_by};
 use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, Outcomes, Question};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
     fixture::{
-        DAY, NODE_TAINTS, NODES, VERSION, at, at_most, bare_name, cluster, cluster_under, cluster_with_all,
-        condition, noon, predict, without_instances,
+        DAY, VERSION, at, at_most, bare_name, cluster, cluster_under, cluster_with_all, condition, noon,
+        predict, without_instances,
     },
     report::{events_of, fixture, forecast, part, without_namespaces},
 };
@@ -52,10 +52,6 @@ fn node(fixture: &mut Fixture, name: &str) {
     fixture.add("v1", "Node", "", name, ready);
 }
 
-fn deleted(seconds: i64, grace: i64) -> Value {
-    json!({ "metadata": { "deletionTimestamp": at(seconds), "deletionGracePeriodSeconds": grace } })
-}
-
 #[test]
 fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
     // Whether the third pod is deleted with its owner decides whether there are too many.
@@ -93,34 +89,6 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
         !events.is_empty() && events.iter().all(|event| event["certain"] == false),
         "{events:#?}"
     );
-}
-
-#[test]
-fn objects_that_wait_for_pods_without_a_known_end_are_grouped() {
-    let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
-    fixture.objects[0]["status"] = "not readable".into();
-    job(&mut fixture, "report", json!({}));
-    for name in ["report-1", "report-2"] {
-        pod(
-            &mut fixture,
-            name,
-            "Running",
-            owned_by("batch/v1", "Job", "report"),
-        );
-    }
-    let mut question = question();
-    question = question.without(NODES).without(NODE_TAINTS);
-    let forecast = predict(&cluster(&fixture), &question);
-    let reported = [
-        "Undetermined: 3\n",
-        "  - job/report -n shop: deleted, or terminating: when the Pod that it waits for ends: whether the kubelet of node a runs is not known\n",
-        "  - 2 pods -n shop (report-1, report-2): deleted, or terminating: when it ends: whether the kubelet of node a runs is not known\n",
-        "Events if no missing data matters:\n",
-    ];
-    let text = text(&forecast).replace("\n    ", " ");
-    assert_text(&text, &reported, &[]);
-    assert_eq!(forecast.to_json()["removals"], json!({}));
 }
 
 #[test]
@@ -165,73 +133,6 @@ fn names_cannot_forge_lines() {
 }
 
 #[test]
-fn a_grace_period_is_shown_as_far_as_it_is_known() {
-    let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
-    pod(&mut fixture, "overdue", "Running", deleted(-2_100, 30));
-    pod(&mut fixture, "in-grace", "Running", deleted(90_000, 90_100));
-    let unread = json!({ "metadata": { "deletionTimestamp": at(-300) } });
-    pod(&mut fixture, "unread", "Running", unread);
-    let assumptions = Assumptions {
-        pods_end: false,
-        ..Assumptions::default()
-    };
-    let cluster = cluster_under(&fixture, VERSION, &["all"], assumptions);
-    let reported = [
-        "pod/in-grace -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:58:20",
-        "pod/overdue -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:24:30",
-        "pod/unread -n shop: waiting for its kubelet: pods are assumed never to end; terminating since 2026-05-01 11:55:00",
-    ];
-    assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
-    let ends = Assumptions::default();
-    let cluster = cluster_under(&fixture, VERSION, &["all"], ends);
-    let reported = [
-        "pod/in-grace -n shop: waiting for the end of its grace period at 2026-05-02T13:00:00Z",
-        "pod/overdue -n shop: waiting for the kubelet of node a, which has not ended it although its grace period ended at",
-    ];
-    assert_text(&text(&predict(&cluster, &question())), &reported, &[]);
-    let longer = question().up_to(Duration::from_secs(90_000));
-    assert_text(
-        &text(&predict(&cluster, &longer)),
-        &[],
-        &["in-grace -n shop: waiting"],
-    );
-}
-
-#[test]
-fn a_namespace_is_in_no_namespace_and_a_definition_defines_others() {
-    let mut fixture = Fixture::default();
-    fixture.add("v1", "Namespace", "", "tenant", deleted(-1, 0));
-    fixture.change_last(
-        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Terminating" } }),
-    );
-    fixture.add("v1", "ConfigMap", "tenant", "settings", json!({}));
-    fixture.add(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        "tills.example.com",
-        deleted(-1, 0),
-    );
-    fixture.change_last(json!({
-        "metadata": { "finalizers": ["customresourcecleanup.apiextensions.k8s.io"] },
-        "spec": {
-            "group": "example.com", "scope": "Namespaced", "names": { "plural": "tills", "kind": "Till" },
-            "versions": [{ "name": "v1", "served": true, "storage": true }],
-        },
-    }));
-    fixture.add("example.com/v1", "Till", "shop", "till", json!({}));
-    let text = text(&forecast(&fixture));
-    let reported = [
-        "namespace/tenant: no content is left in the namespace",
-        "configmap/settings -n tenant: its namespace is terminating",
-        "customresourcedefinition/tills.example.com: it is terminating, and no object of",
-        "and with it till.example.com/till -n shop",
-    ];
-    assert_text(&text, &reported, &["its namespace is being deleted"]);
-}
-
-#[test]
 fn disabled_controllers_are_named() {
     let cluster = cluster(&Fixture::default());
     let mut only = question().up_to(Duration::from_secs(3_600));
@@ -270,74 +171,6 @@ fn responses_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
         &["  - the cloud provider was queried about these nodes: a, typo\n"],
         &[],
     );
-}
-
-fn claim(fixture: &mut Fixture, name: &str) {
-    fixture.add("v1", "PersistentVolumeClaim", "shop", name, deleted(-60, 0));
-    fixture.change_last(json!({
-        "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] },
-        "spec": { "volumeName": "pv" },
-        "status": { "phase": "Bound" },
-    }));
-}
-
-#[test]
-fn a_claim_is_in_use_if_a_known_pod_uses_it() {
-    let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
-    claim(&mut fixture, "data");
-    let uses = |name: &str| json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": name } }] } });
-    pod(&mut fixture, "user", "Running", uses("data"));
-    let used = text(&forecast(&fixture));
-    assert_text(
-        &used,
-        &[
-            "persistentvolumeclaim/data -n shop: waiting for finalizer kubernetes.io/pvc-protection",
-            "pod/user uses it",
-        ],
-        &[],
-    );
-    let mut without = question();
-    without = without.without("persistentvolumeclaim-protection-controller");
-    let without = text(&predict(&cluster(&fixture), &without));
-    assert_text(&without, &["it does not run"], &["uses it"]);
-    // The pod's volumes cannot be read.
-    fixture.objects.pop();
-    pod(
-        &mut fixture,
-        "user",
-        "Running",
-        json!({ "spec": { "volumes": "x" } }),
-    );
-    let unread = text(&forecast(&fixture));
-    assert_text(&unread, &["spec.volumes could not be read"], &["uses it"]);
-}
-
-#[test]
-fn kept_controllers_are_grouped() {
-    let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
-    for name in ["proxy", "shipper"] {
-        fixture.add("apps/v1", "DaemonSet", "shop", name, json!({}));
-        for number in 1..=2 {
-            let lost = json!({
-                "metadata": { "ownerReferences": [owner("apps/v1", "DaemonSet", name, true)] },
-                "spec": { "nodeName": "lost" },
-            });
-            pod(&mut fixture, &format!("{name}-{number}"), "Running", lost);
-        }
-    }
-    let limits = json!({ "spec": { "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1, "jobTemplate": {} } });
-    fixture.add("batch/v1", "CronJob", "shop", "nightly", limits);
-    job(
-        &mut fixture,
-        "nightly-1",
-        owned_by("batch/v1", "CronJob", "nightly"),
-    );
-    let text = text(&forecast(&fixture));
-    let reported =
-        ["  ! 4 pods may be created again by 2 daemonsets -n shop (proxy, shipper), which are kept\n"];
-    assert_text(&text, &reported, &["cronjob/nightly"]);
 }
 
 /// Every object that an event of the JSON names, with whether the event is certain, and how it ends.

@@ -1,12 +1,10 @@
 //! Undetermined outcomes: missing owners, unreadable objects, incomplete namespaces.
 
 use kubegc_fixtures::{Fixture, owned_by, owner};
-use kubegc_predict::{Assumptions, Fate, Finding, Forecast, Missing, Question};
+use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::fixture::{
-    DAY, NODES, VERSION, at, at_most, cluster, cluster_under, cluster_with_all, condition, noon, predict,
-};
+use crate::fixture::{DAY, VERSION, at, at_most, cluster, cluster_with_all, condition, noon, predict};
 
 fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
@@ -83,37 +81,6 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
     );
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
     assert_eq!(forecast.removals().count(), 0);
-}
-
-#[test]
-fn dependents_of_a_node_without_a_cloud_response_are_undetermined() {
-    let mut fixture = Fixture::default();
-    let unready = json!({
-        "spec": { "providerID": "cloud://1" },
-        "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "lastTransitionTime": at(-3_600) }] },
-    });
-    fixture.add("v1", "Node", "", "silent", unready);
-    let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
-    let pod = json!({ "spec": { "nodeName": "silent", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } });
-    fixture.add("v1", "Pod", "shop", "user", pod);
-    let deleting = json!({
-        "metadata": {
-            "deletionTimestamp": at(-60),
-            "deletionGracePeriodSeconds": 0,
-            "finalizers": ["kubernetes.io/pvc-protection"],
-        },
-        "spec": { "volumeName": "" },
-        "status": { "phase": "Bound" },
-    });
-    fixture.add("v1", "PersistentVolumeClaim", "shop", "data", deleting);
-    let forecast = predict(&cluster(&fixture), &question());
-    for name in ["silent", "user", "data"] {
-        assert_eq!(
-            fate(&forecast, name).map(Fate::word),
-            Some("undetermined"),
-            "{name}"
-        );
-    }
 }
 
 /// A terminating StatefulSet with a finalizer, two claims of it, and a third that is not its own.
@@ -230,37 +197,6 @@ fn objects_with_one_fate_in_every_case_are_determined() {
         words(&["data-db-0", "data-db-1", "db-1", "db"]),
         [Some("kept"), Some("kept"), Some("deleted"), Some("terminating")]
     );
-}
-
-#[test]
-fn a_namespace_waits_for_pods_whose_end_is_unknown() {
-    for (version, settings) in [("1.32", "deleted"), ("1.33", "undetermined")] {
-        let mut fixture = Fixture::default();
-        let deleting = json!({
-            "metadata": { "deletionTimestamp": at(-5) },
-            "spec": { "finalizers": ["kubernetes"] },
-            "status": { "phase": "Terminating" },
-        });
-        fixture.add("v1", "Namespace", "", "shop", deleting);
-        fixture.add("v1", "Node", "", "here", json!({ "spec": {} }));
-        let pod =
-            json!({ "spec": { "nodeName": "here", "containers": [] }, "status": { "phase": "Running" } });
-        fixture.add("v1", "Pod", "shop", "web", pod);
-        fixture.add("v1", "ConfigMap", "shop", "settings", json!({}));
-        let version = version.parse().unwrap();
-        let mut question = Question::new(version).up_to(DAY).at(noon());
-        question = question.without(NODES);
-        let forecast = predict(
-            &cluster_under(&fixture, version, &["all"], Assumptions::default()),
-            &question,
-        );
-        let words = ["web", "shop", "settings"].map(|name| fate(&forecast, name).map(Fate::word));
-        assert_eq!(
-            words,
-            [Some("undetermined"), Some("undetermined"), Some(settings)],
-            "{version}"
-        );
-    }
 }
 
 #[test]

@@ -1,25 +1,19 @@
 //! The causes that keep objects in deletion, each in a small dump.
 
-use kubegc_core::KubernetesVersion;
 use kubegc_fixtures::check_transcript;
-use kubegc_predict::{Assumptions, Cluster, Diagnosis, document::AnswerStatus};
-use kubegc_snapshot::Reader;
+use kubegc_predict::{Assumptions, Diagnosis, document::AnswerStatus};
+
+use crate::common;
 
 /// The first line of an input is the release and the kinds that are complete. The dump follows.
 fn diagnosis(input: &str) -> Diagnosis {
     let (first, dump) = input.split_once('\n').expect("a dump");
     let mut words = first.split(' ');
-    let version = words.next().and_then(|word| word.parse().ok());
-    let version: KubernetesVersion = version.expect("a release");
-    let mut reader = Reader::new(version);
-    for kind in words {
-        reader = reader.complete(kind);
-    }
+    let release = words.next().unwrap_or_default();
+    let complete: Vec<&str> = words.collect();
     // A text without a final line break may be cut off.
     let dump = format!("{dump}\n");
-    reader.read("dump.yaml", dump.as_bytes()).expect("YAML");
-    let snapshot = reader.finish().expect("a dump");
-    Cluster::new(version, snapshot, Assumptions::default()).doctor()
+    common::of_dump(release, &dump, &complete, Assumptions::default()).doctor()
 }
 
 #[test]
@@ -79,6 +73,8 @@ fn objects_with_one_cause_are_below_one_entry() {
     assert_eq!(results[0]["ruleId"], "OperatorFinalizer");
     let document = diagnosis.to_json();
     assert_eq!(document["causes"][0]["cause"], "OperatorFinalizer");
+    let finalizer = &document["terminating"][0]["foreignFinalizers"][0]["name"];
+    assert_eq!(finalizer, "example.org/hold");
     assert_eq!(document["causes"][0]["blocks"][4]["object"]["name"], "held-4");
 }
 

@@ -250,26 +250,27 @@ pub(crate) fn of_release(
     read_of(version, &[list(items)], complete, assumptions)
 }
 
+/// The same of a dump in YAML.
+pub(crate) fn of_dump(release: &str, dump: &str, complete: &[&str], assumptions: Assumptions) -> Cluster {
+    let version = release.parse().expect("a release that kubegc knows");
+    read_of(version, &[dump.into()], complete, assumptions)
+}
+
 fn read_of(
     version: KubernetesVersion,
     documents: &[Vec<u8>],
     complete: &[&str],
     assumptions: Assumptions,
 ) -> Cluster {
-    let mut reader = Reader::new(version);
-    for kind in complete {
-        reader = reader.complete(kind);
-    }
+    let reader = Reader::new(version);
+    let mut reader = complete.iter().fold(reader, |reader, kind| reader.complete(kind));
     for (at, document) in documents.iter().enumerate() {
         reader
             .read(&format!("document-{at}"), &document[..])
             .expect("the document is a list");
     }
-    Cluster::new(
-        version,
-        reader.finish().expect("the kinds are known"),
-        assumptions,
-    )
+    let snapshot = reader.finish().expect("the kinds are known");
+    Cluster::new(version, snapshot, assumptions)
 }
 
 /// A cluster with all kinds complete.

@@ -80,25 +80,3 @@ fn a_pod_whose_job_no_longer_exists_waits_for_the_job_controller() {
         assert!(words.join(" ").contains(removed), "{version}: {text}");
     }
 }
-
-/// Each CSI driver has an attacher of its own: that of another driver still acts.
-#[test]
-fn the_attacher_of_one_driver_says_nothing_about_another() {
-    let attachment = |name: &str, deleted: &str| {
-        format!(
-            "---\napiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {{name: {name}, uid: {name}, \
-             creationTimestamp: \"2026-01-01T00:00:00Z\", deletionTimestamp: \"2026-01-01T{deleted}Z\", \
-             deletionGracePeriodSeconds: 0, finalizers: [external-attacher/{name}]}}\nspec: {{attacher: {name}, \
-             nodeName: a, source: {{persistentVolumeName: {name}}}}}\n"
-        )
-    };
-    let dump = attachment("disk", "10:00:00") + &attachment("files", "10:10:00");
-    let version = KubernetesVersion::LATEST;
-    let mut reader = Reader::new(version).complete("all");
-    reader.read("dump.yaml", dump.as_bytes()).expect("YAML");
-    let snapshot = reader.finish().expect("a dump");
-    let cluster = Cluster::new(version, snapshot, Assumptions::default());
-    let fates = cluster.pending().fates.iter();
-    let words: Vec<_> = fates.map(|fate| (&*fate.object.name, fate.fate.word())).collect();
-    assert_eq!(words, [("disk", "terminating"), ("files", "deleted")]);
-}

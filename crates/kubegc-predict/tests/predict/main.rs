@@ -8,6 +8,7 @@ mod conversion;
 mod doctor;
 mod dumps;
 mod evidence;
+mod forecasts;
 mod intents;
 mod laws_closure;
 mod laws_end;

@@ -2,9 +2,7 @@
 
 use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_fixtures::{CREATED, merge, object, owned_by};
-use kubegc_predict::{
-    Assumptions, Cluster, Detail, Fate, Finding, Forecast, Intent, Missing, Question, Wait,
-};
+use kubegc_predict::{Assumptions, Cluster, Detail, Fate, Forecast, Intent, Missing, Question, Wait};
 use serde_json::{Value, json};
 
 use crate::common;
@@ -102,26 +100,6 @@ fn the_fate_of_a_namespace_with_unread_kinds_is_undetermined() {
     );
 }
 
-/// No kubelet ends the pods of a lost node.
-#[test]
-fn pods_of_a_lost_node_stay_terminating() {
-    let cluster = common::complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
-    for forecast in [
-        cluster.pending().clone(),
-        delete(&cluster, "shop/Pod/web", BACKGROUND),
-    ] {
-        let waits = waits(&forecast, "Pod", "web");
-        assert_eq!(
-            waits,
-            [Wait::Kubelet {
-                node: Some("a".into()),
-                overdue_since: None,
-            }]
-        );
-        assert_eq!(waits[0].to_string(), "the kubelet of node a, which does not run");
-    }
-}
-
 /// The pending deletions are those of a forecast of a day.
 #[test]
 fn pending_work_and_a_forecast_with_a_horizon_agree() {
@@ -152,91 +130,6 @@ fn pending_work_and_a_forecast_with_a_horizon_agree() {
     assert_eq!(
         waits(&day, "ConfigMap", "held")[0].finalizer(),
         Some("example.com/hold")
-    );
-}
-
-/// A kind that is declared complete can be missing from the dump.
-#[test]
-fn kinds_that_are_declared_complete_and_missing_are_found() {
-    let of_job = |name: &str| pod(name, owned_by("batch/v1", "Job", "report"));
-    let pods: Vec<Value> = ["a", "b", "c"].into_iter().map(of_job).collect();
-    let cluster = common::complete(&pods);
-    let forecast = cluster.pending();
-    assert_eq!(forecast.counts(), [("deleted", 3)].into());
-    let missing = |finding: &Finding| match finding {
-        Finding::KindMissing { .. } => Some(finding.to_string()),
-        _ => None,
-    };
-    let found: Vec<String> = forecast.findings.iter().filter_map(missing).collect();
-    assert_eq!(
-        found,
-        [
-            "3 objects name a Job as their owner, and the dump has no Job although jobs.batch are declared complete: \
-             check with `kubectl get jobs.batch -A`",
-            "3 pods run on nodes, and the dump has no Node although nodes are declared complete: check with \
-             `kubectl get nodes`",
-        ]
-    );
-    let mut all = pods;
-    all.push(node("a", "True"));
-    all.push(object("batch/v1", "Job", "shop", "other", json!({})));
-    assert_eq!(
-        common::complete(&all)
-            .pending()
-            .findings
-            .iter()
-            .filter_map(missing)
-            .count(),
-        0
-    );
-}
-
-/// Reasons name the object of the right group.
-#[test]
-fn two_kinds_of_one_name_are_distinguished() {
-    let definition = json!({
-        "spec": {
-            "group": "serving.knative.dev",
-            "scope": "Namespaced",
-            "names": { "plural": "services", "kind": "Service" },
-            "versions": [{ "name": "v1", "served": true, "storage": true }],
-        },
-        "status": { "conditions": [{ "type": "Established", "status": "True" }] },
-    });
-    let name = "services.serving.knative.dev";
-    let mut owner = owned_by("serving.knative.dev/v1", "Service", "web");
-    owner["metadata"]["ownerReferences"][0]["uid"] = "knative-web".into();
-    let knative = json!({ "metadata": { "uid": "knative-web" } });
-    let cluster = common::complete(&[
-        object(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "",
-            name,
-            definition,
-        ),
-        object("serving.knative.dev/v1", "Service", "shop", "web", knative),
-        object("v1", "Service", "shop", "web", owner),
-    ]);
-    let forecast = delete(&cluster, "shop/Service.serving.knative.dev/web", BACKGROUND);
-    let of = |group: &str| {
-        let mut fates = forecast.fates.iter();
-        fates
-            .find(|fate| fate.object.group() == group)
-            .expect("it is affected")
-    };
-    let by = |fate: &Fate| match fate {
-        Fate::Deleted { by } => by.to_string(),
-        other => other.word().to_owned(),
-    };
-    assert_eq!(by(&of("serving.knative.dev").fate), "you");
-    assert_eq!(by(&of("").fate), "garbage collector");
-    assert_eq!(
-        forecast
-            .explain(&of("serving.knative.dev").object)
-            .statements
-            .len(),
-        2
     );
 }
 
@@ -283,60 +176,4 @@ fn steps_of_controllers_have_their_reasons() {
         .iter()
         .find(|step| step["actor"] == "pod-garbage-collector-controller");
     assert_eq!(of_podgc.expect("it deletes the pod")["reason"], "Orphaned");
-}
-
-/// An undetermined object is listed with the missing fact, also if the fact is about the object itself.
-#[test]
-fn each_undetermined_object_is_listed() {
-    let claim = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] } });
-    let items = [common::list(&[object(
-        "v1",
-        "PersistentVolumeClaim",
-        "shop",
-        "data",
-        claim,
-    )])];
-    let cluster = common::read(&items, &["persistentvolumeclaims"], Assumptions::default());
-    let forecast = delete(&cluster, "shop/PersistentVolumeClaim/data", BACKGROUND);
-    let text = forecast.to_text(Detail::default());
-    assert!(
-        text.contains(
-            "Undetermined: 1\n  - persistentvolumeclaim/data -n shop: deleted, or terminating: the list of pods is not complete"
-        ),
-        "{text}"
-    );
-}
-
-/// Manifests have no uid, status or phase.
-#[test]
-fn manifests_can_be_used_as_a_dump() {
-    let manifest = |mut object: Value| {
-        let meta = object["metadata"].as_object_mut().expect("metadata");
-        meta.retain(|field, _| field != "uid" && field != "resourceVersion");
-        for owner in object["metadata"]["ownerReferences"]
-            .as_array_mut()
-            .into_iter()
-            .flatten()
-        {
-            owner.as_object_mut().expect("a reference").remove("uid");
-        }
-        object
-    };
-    let pod = object("v1", "Pod", "shop", "web", owned_by("v1", "ConfigMap", "owner"));
-    let objects = [
-        object("v1", "Namespace", "", "shop", json!({})),
-        object("v1", "ConfigMap", "shop", "owner", json!({})),
-        pod,
-    ];
-    let manifests: Vec<Value> = objects.iter().cloned().map(manifest).collect();
-    for objects in [&objects[..2], &manifests[..]] {
-        let cluster = common::complete(objects);
-        let forecast = delete(&cluster, "Namespace/shop", BACKGROUND);
-        assert_eq!(
-            forecast.counts().into_iter().collect::<Vec<_>>(),
-            [("deleted", objects.len())],
-            "{}",
-            forecast.to_text(Detail::default())
-        );
-    }
 }

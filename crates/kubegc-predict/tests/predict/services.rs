@@ -1,8 +1,8 @@
 //! Extensions whose Service has no ready endpoints.
 
-use kubegc_core::KubernetesVersion;
-use kubegc_predict::{Assumptions, Cluster};
-use kubegc_snapshot::Reader;
+use kubegc_predict::Assumptions;
+
+use crate::common;
 
 const EXTENSIONS: &str = r#"
 apiVersion: admissionregistration.k8s.io/v1
@@ -53,14 +53,8 @@ spec: {replicas: 0, selector: {matchLabels: {app: server}}}
 
 /// Why webhook and API cannot be reached.
 fn failures(complete: &[&str], objects: &[String]) -> Vec<String> {
-    let version = KubernetesVersion::LATEST;
-    let mut reader = Reader::new(version);
-    for kind in complete {
-        reader = reader.complete(kind);
-    }
     let dump = format!("{EXTENSIONS}---{}\n", objects.join("---"));
-    reader.read("dump.yaml", dump.as_bytes()).expect("YAML");
-    let cluster = Cluster::new(version, reader.finish().expect("a dump"), Assumptions::default());
+    let cluster = common::of_dump("1.36", &dump, complete, Assumptions::default());
     let broken = cluster.broken_extensions().iter();
     broken.map(|one| one.failure.to_string()).collect()
 }
