@@ -65,15 +65,15 @@ fn code(name: &str) -> Option<rules::Code> {
         amounts: name_of_container_resource positive;
         api_services: bundle;
         certificates: certificate conditions signed_content signer_name;
-        cluster: former_time hard limit namespace_of_event namespace_phase overhead pod_ranges quota
+        cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
             resources scopes_updated taints;
         config: config_map docker_config secret;
         container: sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list;
-        devices: attributes claim_status counters extended_resource full_name nodes_of_device nodes_of_slice
-            parameters pool_name requests_of_config;
+        devices: added_consumers attributes counters extended_resource full_name known_request
+            nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
@@ -83,7 +83,7 @@ fn code(name: &str) -> Option<rules::Code> {
         pod_changes: annotations_of_status conditions families first_host_address restarts
             updated;
         references: subscript;
-        scheduling: selected_keys spread_constraints tolerations value_of_toleration;
+        scheduling: selected_keys spread_constraints value_of_toleration;
         selector: labels;
         services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
             unique_ports;

@@ -11,7 +11,6 @@ use super::super::field::{At, Check, copy};
 use super::{
     pod::{pod_annotations, whole},
     rules,
-    scheduling::tolerations,
 };
 use crate::{formats, status::quoted};
 
@@ -131,7 +130,9 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         );
         return;
     }
-    tolerations(new, c);
+    for toleration in new.items() {
+        rules::apply("Toleration", &toleration, c);
+    }
 }
 
 /// `ValidatePodEphemeralContainersUpdate`.

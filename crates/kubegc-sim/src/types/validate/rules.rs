@@ -277,10 +277,15 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$name` for the object's name.
+    /// percentage, `$name` for the object's name, `$deleting` for whether it is being deleted.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
-        if self.path == "$name" {
-            return c.name().to_owned();
+        match self.path {
+            "$name" => return c.name().to_owned(),
+            "$deleting" => {
+                let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
+                return is_deleting.to_string();
+            }
+            _ => {}
         }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
@@ -402,7 +407,7 @@ impl Row {
             "text" => quoted(at.text()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
-            text if text.starts_with('"') => text.to_owned(),
+            text if text.starts_with('"') => text.replace('_', " "),
             ty => match (ty.strip_prefix('~'), ty.strip_prefix('=')) {
                 (Some(ty), _) => go_syntax::value(c.version, at.decoded(c), ty),
                 (_, Some(path)) => parse::place_of(path).read(outer, c).shown_in(c.version),
