@@ -178,34 +178,24 @@ fn prioritize(
     }
     let name = pod.text_at(&["spec", "priorityClassName"]).to_owned();
     let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
-    let (name, priority, policy) = if let Some((_, priority)) = system {
-        (name, *priority, None)
-    } else {
-        let class = if name.is_empty() {
-            default_class(server)
-        } else {
-            let found = priority_classes(server)
-                .into_iter()
-                .find(|class| *class.meta.name == *name);
-            if found.is_none() {
-                let why = format!("no PriorityClass with name {name} was found");
-                return Err(forbidden(resource, pod, &why));
-            }
-            found
-        };
-        let policy = class
-            .as_ref()
-            .map(|class| class.text_at(&["preemptionPolicy"]).to_owned());
-        let priority = class.as_ref().map_or(0, |class| priority_of(class));
-        (
-            class.map(|class| class.meta.name.to_string()).unwrap_or_default(),
-            priority,
-            policy,
-        )
+    let class = match name.as_str() {
+        _ if system.is_some() => None,
+        "" => default_class(server),
+        _ => priority_classes(server)
+            .into_iter()
+            .find(|class| *class.meta.name == *name),
     };
-    let policy = policy
-        .filter(|policy| !policy.is_empty())
-        .unwrap_or_else(|| "PreemptLowerPriority".to_owned());
+    if class.is_none() && system.is_none() && !name.is_empty() {
+        let why = format!("no PriorityClass with name {name} was found");
+        return Err(forbidden(resource, pod, &why));
+    }
+    let class = class.as_deref();
+    let priority = system.map_or_else(|| class.map_or(0, priority_of), |(_, priority)| *priority);
+    let name = class.map_or(name, |class| class.meta.name.to_string());
+    let policy = match class.map_or("", |class| class.text_at(&["preemptionPolicy"])) {
+        "" => "PreemptLowerPriority",
+        policy => policy,
+    };
     if let Some(given) = pod.at(&["spec", "priority"]).and_then(Value::as_i64)
         && given != priority
     {

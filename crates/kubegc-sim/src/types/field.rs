@@ -34,6 +34,8 @@ pub(crate) struct Check<'v> {
     pub(crate) api: &'v str,
     /// The grace period of the validated pod's containers, in seconds.
     pub(crate) grace_period: Option<i64>,
+    /// The names of its valid volumes, and whether each may be a block device.
+    pub(crate) volumes: Vec<(String, bool)>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
     pub(crate) skips_template: bool,
 }
@@ -50,6 +52,7 @@ impl<'v> Check<'v> {
             group: "",
             api: "",
             grace_period: None,
+            volumes: Vec::new(),
             skips_template: false,
         }
     }
@@ -195,6 +198,15 @@ impl<'v> At<'v> {
         Self {
             value: self.value,
             path: other.path.clone(),
+        }
+    }
+
+    /// The same value at the path of the value that has it.
+    pub(crate) fn without_last_step(&self) -> Self {
+        let parent = self.path.0.as_ref().map(|node| node.0.clone());
+        Self {
+            value: self.value,
+            path: parent.unwrap_or_default(),
         }
     }
 
@@ -354,12 +366,13 @@ impl<'v> At<'v> {
         c.causes.push(Cause::duplicate(self.path.to_string(), shown));
     }
 
-    pub(crate) fn not_found(&self, c: &mut Check) {
-        c.causes.push(Cause {
-            reason: "FieldValueNotFound",
-            field: self.path.to_string(),
-            message: format!("Not found: {}", quoted(self.text())),
-        });
+    pub(crate) fn not_found(&self, c: &mut Check, detail: &str) {
+        let mut message = format!("Not found: {}", quoted(self.text()));
+        if !detail.is_empty() {
+            message += &format!(": {detail}");
+        }
+        let cause = Cause::new("FieldValueNotFound", self.path.to_string(), message);
+        c.causes.push(cause);
     }
 
     pub(crate) fn too_long(&self, c: &mut Check, max: usize) {
@@ -377,13 +390,6 @@ impl<'v> At<'v> {
         if self.text().is_empty() {
             self.required(c, "");
         } else if !supported.contains(&self.text()) {
-            self.unsupported(c, supported);
-        }
-    }
-
-    /// One of these values, if it is set.
-    pub(crate) fn supported(&self, c: &mut Check, supported: &[&str]) {
-        if self.is_set() && !supported.contains(&self.text()) {
             self.unsupported(c, supported);
         }
     }

@@ -77,6 +77,12 @@ pub(super) fn requirements(
     }
 }
 
+/// The resources of a container.
+pub(super) fn of_container(at: &At<'_>, c: &mut Check) {
+    let [requests, limits] = at.fields(["requests", "limits"]);
+    requirements(&requests, &limits, at, container_resource, c);
+}
+
 /// Whether a resource is native to Kubernetes.
 fn is_native(name: &str) -> bool {
     !name.contains('/')

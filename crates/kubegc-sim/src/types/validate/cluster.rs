@@ -73,20 +73,6 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateNamespaceStatusUpdate`.
-pub(super) fn namespace_phase(status: &At<'_>, c: &mut Check) {
-    let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
-    let (expected, is) = match is_deleting {
-        true => ("Terminating", "is not empty"),
-        false => ("Active", "is empty"),
-    };
-    let phase = status.get("phase").text();
-    if phase != expected {
-        let problem = format!("may only be '{expected}' if `deletionTimestamp` {is}");
-        status.get("Phase").invalid_as(c, &quoted(phase), &problem);
-    }
-}
-
 fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
     if matches!(kind, "Pod" | "Container") {
         container_resource(name, at, c);

@@ -6,27 +6,15 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::Behavior;
-use serde_json::Value;
 
 use super::super::field::{At, Check};
-use super::{rules, volumes::driver_name};
+use super::rules;
 use crate::{formats, status::quoted};
 
-/// The maximum number of selectors, requests, constraints and configurations.
-const ITEMS_MAX: usize = 32;
 const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
                           separated by '/'";
 /// Empty parts of qualified names are invalid, not missing.
 const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
-
-/// The items of a list with a limited length; none of a longer one, which is an error.
-fn at_most<'v>(list: &At<'v>, max: usize, c: &mut Check) -> Vec<At<'v>> {
-    if list.len() > max {
-        list.too_many(c, list.len(), max);
-        return Vec::new();
-    }
-    list.items().collect()
-}
 
 pub(super) fn extended_resource(name: &At<'_>, c: &mut Check) {
     let is_extended = name.text().contains('/')
@@ -35,15 +23,6 @@ pub(super) fn extended_resource(name: &At<'_>, c: &mut Check) {
         && formats::is_qualified_name(&format!("requests.{}", name.text()));
     if !is_extended {
         name.invalid(c, "must be a valid extended resource name");
-    }
-}
-
-/// The parameters of a driver.
-pub(super) fn parameters(parameters: &At<'_>, c: &mut Check) {
-    match parameters.value {
-        Value::Null => parameters.required(c, ""),
-        Value::Object(_) => {}
-        _ => parameters.invalid_as(c, "\"<value omitted>\"", "must be a valid JSON object"),
     }
 }
 
@@ -64,23 +43,32 @@ fn request_names(spec: &At<'_>) -> BTreeSet<String> {
     names
 }
 
-/// Names of requests, or of subrequests after a slash.
-pub(super) fn requests_of_config(config: &At<'_>, c: &mut Check) {
+/// The name of a request of the claim, or of a subrequest after a slash.
+pub(super) fn request_name(name: &At<'_>, c: &mut Check) {
+    let segments: Vec<&str> = name.text().split('/').collect();
+    if segments.len() <= 2 {
+        let version = c.version;
+        let problems = segments.iter().flat_map(|part| formats::label(version, part));
+        name.problems(c, problems.collect());
+    }
+    known_request(name, c);
+}
+
+pub(super) fn known_request(name: &At<'_>, c: &mut Check) {
     let names = request_names(&c.root().get("spec"));
-    let mut seen = BTreeSet::new();
-    for name in at_most(&config.get("requests"), ITEMS_MAX, c) {
-        let segments: Vec<&str> = name.text().split('/').collect();
-        if segments.len() <= 2 {
-            let version = c.version;
-            let problems = segments.iter().flat_map(|part| formats::label(version, part));
-            name.problems(c, problems.collect());
-        }
-        if segments.len() > 2 || !names.contains(name.text()) {
-            name.invalid(c, NO_REQUEST);
-        }
-        if !seen.insert(name.text()) {
-            name.duplicate(c);
-        }
+    if name.text().matches('/').count() > 1 || !names.contains(name.text()) {
+        name.invalid(c, NO_REQUEST);
+    }
+}
+
+/// Consumers of a claim that is being deleted.
+pub(super) fn added_consumers(reserved: &At<'_>, c: &mut Check) {
+    let before = c.old().get("status").get("reservedFor");
+    let is_new = |consumer: At<'_>| before.items().all(|other| other.value != consumer.value);
+    if reserved.items().any(is_new) {
+        let problem =
+            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        reserved.forbidden(c, problem);
     }
 }
 
@@ -147,47 +135,6 @@ fn identifier(at: &At<'_>, name: &str, c: &mut Check) {
                        alphanumeric characters or '_' (e.g. 'my_name',  or 'MY_NAME',  or 'MyName', regex used for \
                        validation is '[A-Za-z_][A-Za-z0-9_]*')";
         at.invalid_as(c, &quoted(name), problem);
-    }
-}
-
-/// `ValidateResourceClaimStatusUpdate`, after the items of `reservedFor`.
-pub(super) fn claim_status(status: &At<'_>, c: &mut Check) {
-    let [reserved, allocation] = status.fields(["reservedFor", "allocation"]);
-    let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
-    if !reserved.is_empty() && !allocation.is_set() {
-        reserved.forbidden(c, "may not be specified when `allocated` is not set");
-    } else if is_deleting {
-        let before = c.old().get("status").get("reservedFor");
-        let is_new = |consumer: At<'_>| before.items().all(|other| other.value != consumer.value);
-        if reserved.items().any(is_new) {
-            let problem =
-                "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-            reserved.forbidden(c, problem);
-        }
-    }
-    let old = allocation.old(c);
-    if allocation.is_set() && !old.is_null() {
-        allocation.immutable(c, old, "*resource.AllocationResult");
-    } else if allocation.is_set() {
-        allocated(&allocation, c);
-    }
-}
-
-/// `validateAllocationResult`.
-fn allocated(at: &At<'_>, c: &mut Check) {
-    let names = request_names(&c.root().get("spec"));
-    let results = at.get("devices").get("results");
-    for result in at_most(&results, ITEMS_MAX, c) {
-        let request = result.get("request");
-        if !names.contains(request.text()) {
-            request.invalid(c, NO_REQUEST);
-        }
-        driver_name(&result.get("driver"), c);
-        pool_name(&result.get("pool"), c);
-        result.get("device").label(c);
-    }
-    if at.get("nodeSelector").is_set() {
-        rules::apply("NodeSelector", &at.get("nodeSelector"), c);
     }
 }
 

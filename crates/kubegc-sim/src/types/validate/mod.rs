@@ -24,7 +24,6 @@ mod references;
 mod rules;
 mod schedule;
 mod scheduling;
-mod security;
 mod selector;
 mod services;
 mod storage;
@@ -62,34 +61,33 @@ fn code(name: &str) -> Option<rules::Code> {
     }
     let code: rules::Code = functions! {
         admission_policies: audit_annotation group_version kind;
-        amounts: name_of_container_resource positive;
+        amounts: name_of_container_resource of_container positive;
         api_services: bundle;
         certificates: certificate conditions signed_content signer_name;
-        cluster: former_time hard limit namespace_of_event namespace_phase overhead pod_ranges quota
+        cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
             resources scopes_updated taints;
         config: config_map docker_config secret;
-        container: sleep;
+        container: host_ports sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list;
-        devices: attributes claim_status counters extended_resource full_name nodes_of_device nodes_of_slice
-            parameters pool_name requests_of_config;
+        devices: added_consumers attributes counters extended_resource full_name known_request
+            nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
         networking: domain_prefixed_path ingress ingress_class_annotation ip_block
             service_ranges service_ranges_updated;
-        pod: annotations created overhead search_paths template;
-        pod_changes: annotations_of_status conditions families first_host_address restarts
-            updated;
+        pod: annotations app_armor_matches annotations_of_pod annotations_of_template overhead resources search_paths;
+        pod_changes: conditions families first_host_address restarts updated;
         references: subscript;
-        scheduling: selected_keys spread_constraints tolerations value_of_toleration;
+        scheduling: selected_keys spread_constraints value_of_toleration;
         selector: labels;
         services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
             unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topology;
-        volumes: driver_name;
+        volumes: add begin device driver_name known unique;
         webhooks: client_url path recognized_versions unique_name;
         workloads: data_updated labels_select_template
             selects_template stateful_set_updated template_of_stateful_set;

@@ -10,13 +10,7 @@ use super::super::{
     field::{At, Check},
     qos,
 };
-use super::{
-    amounts,
-    container::{self, containers},
-    rules, security,
-    selector::labels,
-    volumes::volumes,
-};
+use super::{amounts, rules};
 use crate::{formats, status::quoted};
 
 /// Search paths may have underscores, and one may be a dot.
@@ -29,24 +23,7 @@ const COSTS_ARE_NUMBERS: Behavior = Behavior::since(22, 0, "the feature gate Pod
 const MISSING_REQUESTS_ARE_SKIPPED: Behavior =
     Behavior::since_about(34, "validatePodResourceConsistency of 1.34");
 
-/// A new pod.
-pub(super) fn created(pod: &At<'_>, c: &mut Check) {
-    whole(pod, c);
-    rules::apply("NewPod", &pod.get("spec"), c);
-    let spec = pod.get("spec");
-    security::app_armor_matches(&pod.get("metadata").get("annotations"), &spec, c);
-}
-
-/// `validatePodMetadataAndSpec`.
-pub(super) fn whole(pod: &At<'_>, c: &mut Check) {
-    let spec = pod.get("spec");
-    pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
-    pod_spec(&spec, true, c);
-    rules::apply("PodImages", &spec, c);
-}
-
-/// `ValidatePodSpecificAnnotations`.
-pub(super) fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check) {
+fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check) {
     for (key, value) in annotations.entries() {
         if key == "kubernetes.io/config.mirror" && spec.get("nodeName").text().is_empty() {
             value.invalid(c, "must set spec.nodeName if mirror pod annotation is set");
@@ -84,23 +61,15 @@ pub(super) fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check
     }
 }
 
-/// `ValidatePodTemplateSpec`.
-pub(super) fn template(at: &At<'_>, c: &mut Check) {
-    template_metadata(at, c);
-    pod_spec(&at.get("spec"), false, c);
-    let ephemeral = at.get("spec").get("ephemeralContainers");
-    if !ephemeral.is_empty() {
-        ephemeral.forbidden(c, "ephemeral containers not allowed in pod template");
-    }
+/// `ValidatePodSpecificAnnotations` of a pod.
+pub(super) fn annotations_of_pod(pod: &At<'_>, c: &mut Check) {
+    pod_annotations(&pod.get("metadata").get("annotations"), &pod.get("spec"), c);
 }
 
-/// Labels and annotations of a template. Upstream omits `metadata` from their paths.
-pub(super) fn template_metadata(at: &At<'_>, c: &mut Check) {
-    let metadata = at.get("metadata");
-    let [own_labels, own_annotations] = ["labels", "annotations"].map(|key| metadata.get(key).under(at, key));
-    labels(&own_labels, c);
-    annotations(&own_annotations, c);
-    pod_annotations(&own_annotations, &at.get("spec"), c);
+/// The same of a template; upstream omits `metadata` from their paths.
+pub(super) fn annotations_of_template(template: &At<'_>, c: &mut Check) {
+    let own = template.get("metadata").get("annotations");
+    pod_annotations(&own.under(template, "annotations"), &template.get("spec"), c);
 }
 
 /// `ValidateAnnotations`.
@@ -116,22 +85,6 @@ pub(super) fn annotations(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidatePodSpec`.
-fn pod_spec(spec: &At<'_>, is_pod: bool, c: &mut Check) {
-    let pod = container::Pod {
-        spec: spec.clone(),
-        volumes: volumes(&spec.get("volumes"), c),
-    };
-    rules::apply("PodResourceClaims", &spec.get("resourceClaims"), c);
-    c.grace_period = spec.get("terminationGracePeriodSeconds").value.as_i64();
-    containers(&spec.get("containers"), false, &pod, c);
-    container::init_containers(&spec.get("initContainers"), &pod, c);
-    container::ephemeral_containers(&spec.get("ephemeralContainers"), &pod, c);
-    resources(spec, c);
-    security::host_ports(spec, is_pod, c);
-    rules::apply("PodSpec", spec, c);
-}
-
 /// The resources of a pod in addition to those of its containers, validated as the limits of a container.
 pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     let limits = overhead.named("limits");
@@ -140,7 +93,7 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
 }
 
 /// `validatePodResources`: resources that the containers of a pod share.
-fn resources(spec: &At<'_>, c: &mut Check) {
+pub(super) fn resources(spec: &At<'_>, c: &mut Check) {
     let at = spec.get("resources");
     if !at.is_set() {
         return;
@@ -200,5 +153,43 @@ pub(super) fn search_paths(searches: &At<'_>, c: &mut Check) {
             false => formats::subdomain(c.version, text),
         };
         search.problems_of(c, text, problems);
+    }
+}
+
+/// Profiles of AppArmor in fields and in annotations must be the same.
+///
+/// # Upstream
+/// `validateAppArmorAnnotationsAndFieldsMatchOnCreate`.
+pub(super) fn app_armor_matches(pod: &At<'_>, c: &mut Check) {
+    const PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
+    let (spec, annotations) = (pod.get("spec"), pod.get("metadata").get("annotations"));
+    if !c.since(30) || spec.get("os").get("name").text() == "windows" {
+        return;
+    }
+    let of_pod = spec.get("securityContext").get("appArmorProfile");
+    for container in ["initContainers", "containers"]
+        .iter()
+        .flat_map(|list| spec.get(list).items())
+    {
+        let own = container.get("securityContext").get("appArmorProfile");
+        let profile = if own.is_set() { &own } else { &of_pod };
+        let annotation = annotations.key(&format!("{PREFIX}{}", container.get("name").text()));
+        if !annotation.is_set() || !profile.is_set() {
+            continue;
+        }
+        let (text, name) = (annotation.text(), profile.get("localhostProfile").text());
+        let has_type = match profile.get("type").text() {
+            "Unconfined" => text == "unconfined",
+            "RuntimeDefault" => text == "runtime/default",
+            "Localhost" => text.starts_with("localhost/"),
+            _ => true,
+        };
+        if !has_type {
+            let kind = own.get("type");
+            kind.forbidden(c, "apparmor type in annotation and field must match");
+        } else if text.strip_prefix("localhost/").is_some_and(|given| given != name) {
+            let field = own.get("localhostProfile");
+            field.forbidden(c, "apparmor profile in annotation and field must match");
+        }
     }
 }

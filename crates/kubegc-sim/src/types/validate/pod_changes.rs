@@ -8,19 +8,15 @@ use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check, copy};
-use super::{
-    pod::{pod_annotations, whole},
-    rules,
-    scheduling::tolerations,
-};
+use super::{pod::annotations_of_pod, rules};
 use crate::{formats, status::quoted};
 
 /// `ValidatePodUpdate`.
 pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
-    whole(pod, c);
+    rules::apply("WholePod", pod, c);
     let old = c.old();
     let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
-    pod_annotations(&pod.get("metadata").get("annotations"), &spec, c);
+    annotations_of_pod(pod, c);
     for list in ["containers", "initContainers"] {
         let containers = spec.get(list);
         if containers.len() != old_spec.get(list).len() {
@@ -131,7 +127,9 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         );
         return;
     }
-    tolerations(new, c);
+    for toleration in new.items() {
+        rules::apply("Toleration", &toleration, c);
+    }
 }
 
 /// `ValidatePodEphemeralContainersUpdate`.
@@ -142,7 +140,7 @@ pub(super) fn ephemeral_updated(pod: &At<'_>, c: &mut Check) {
         pod.forbidden(c, "static pods do not support ephemeral containers");
         return;
     }
-    whole(pod, c);
+    rules::apply("WholePod", pod, c);
     let [new, old] = [pod, &old].map(|pod| pod.get("spec").get("ephemeralContainers"));
     for before in old.items() {
         let name = before.get("name");
@@ -172,7 +170,7 @@ pub(super) fn resized(pod: &At<'_>, classes: [&str; 2], c: &mut Check) {
         pod.forbidden(c, "windows pods cannot be resized");
         return;
     }
-    whole(pod, c);
+    rules::apply("WholePod", pod, c);
     let [class, old_class] = classes;
     if class != old_class {
         let problem = "Pod QOS Class may not change as a result of resizing";
@@ -241,11 +239,6 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
         };
         spec.forbidden(c, problem);
     }
-}
-
-/// The annotations of a pod whose status changes.
-pub(super) fn annotations_of_status(pod: &At<'_>, c: &mut Check) {
-    pod_annotations(&pod.get("metadata").get("annotations"), &pod.get("spec"), c);
 }
 
 /// The types of conditions; older releases show another path.

@@ -58,7 +58,7 @@ enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
-    /// The same value, whose errors are those of a field.
+    /// The same value, whose errors are those of a field; without a name, those of the value that has it.
     Named(&'static str),
     Key(&'static str),
     Items,
@@ -100,7 +100,7 @@ enum Word {
     MaxBytes(usize),
     MaxItems(usize),
     /// The number of the rule, and the fields that tell items apart.
-    Unique(usize, Vec<&'static str>),
+    Unique(usize, Vec<Place<'static>>),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),
     /// No field with the rule `Sole` is set.
@@ -108,6 +108,8 @@ enum Word {
     Immutable,
     Invalid,
     Forbidden,
+    Duplicate,
+    NotFound,
     Missing,
     Section(&'static str),
     /// The value has no problem by the rows of a section.
@@ -223,6 +225,7 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     let mut of_list = Seen::new();
     match step {
         Step::Field(name) => each(rest, at.get(name), seen, visit),
+        Step::Named("") => each(rest, at.without_last_step(), seen, visit),
         Step::Named(shown) => each(rest, at.named(shown), seen, visit),
         Step::Renamed(name, "") => each(rest, at.get(name).placed(&at), seen, visit),
         Step::Renamed(name, shown) => each(rest, at.renamed(name, shown), seen, visit),
@@ -277,10 +280,28 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$name` for the object's name.
+    /// percentage, `$name` for the object's name, `$deleting` for whether it is being deleted. The texts of
+    /// all items are sorted.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
-        if self.path == "$name" {
-            return c.name().to_owned();
+        match self.path {
+            "$name" => return c.name().to_owned(),
+            "$deleting" => {
+                let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
+                return is_deleting.to_string();
+            }
+            _ => {}
+        }
+        if let Some((path, of_item)) = self.path.split_once("[]") {
+            let items = Place { path, ..*self }.read(block, c);
+            let texts = items.items().map(|at| {
+                let item = Block { at: &at, outer: None };
+                parse::place_of(of_item).text(&item, c)
+            });
+            return texts
+                .collect::<BTreeSet<_>>()
+                .into_iter()
+                .collect::<Vec<_>>()
+                .join(", ");
         }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
@@ -402,7 +423,7 @@ impl Row {
             "text" => quoted(at.text()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
-            text if text.starts_with('"') => text.to_owned(),
+            text if text.starts_with('"') => text.replace('_', " "),
             ty => match (ty.strip_prefix('~'), ty.strip_prefix('=')) {
                 (Some(ty), _) => go_syntax::value(c.version, at.decoded(c), ty),
                 (_, Some(path)) => parse::place_of(path).read(outer, c).shown_in(c.version),
@@ -518,7 +539,7 @@ impl Row {
             Word::Unique(rule, fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
-                    fields => fields.iter().map(|key| text(at.get(key).value) + "|").collect(),
+                    fields => fields.iter().map(|field| field.text(block, c) + "|").collect(),
                 };
                 if !seen.insert((*rule, value)) {
                     match self.message.as_str() {
@@ -539,6 +560,8 @@ impl Row {
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
             Word::Invalid => at.invalid_as(c, &shown(c), &or("", c)),
             Word::Forbidden => at.forbidden(c, &or("", c)),
+            Word::Duplicate => at.duplicate_as(c, &shown(c)),
+            Word::NotFound => at.not_found(c, &or("", c)),
             Word::Missing => at.required(c, &or("", c)),
             Word::Section(name) => {
                 if let Some(section) = SECTIONS.get(name) {

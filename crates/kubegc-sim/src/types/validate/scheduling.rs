@@ -44,13 +44,6 @@ pub(super) fn selected_keys(constraint: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateTolerations`.
-pub(super) fn tolerations(at: &At<'_>, c: &mut Check) {
-    for toleration in at.items() {
-        rules::apply("Toleration", &toleration, c);
-    }
-}
-
 pub(super) fn value_of_toleration(toleration: &At<'_>, c: &mut Check) {
     let value = toleration.get("value").text();
     let problems = formats::label_value(c.version, value);

@@ -10,12 +10,7 @@ use kubegc_core::Behavior;
 use serde_json::{Value, json};
 
 use super::super::field::{At, Check, copy};
-use super::{
-    go_syntax,
-    pod::{template, template_metadata},
-    rules,
-    selector::matches,
-};
+use super::{go_syntax, rules, selector::matches};
 
 /// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
 /// one everything.
@@ -53,9 +48,8 @@ pub(super) fn template_of_stateful_set(spec: &At<'_>, c: &mut Check) {
     if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
         let value = template_of_pods(spec);
         let path = template.path.clone();
-        self::template(&At { value: &value, path }, c);
+        rules::apply("Template", &At { value: &value, path }, c);
     }
-    template_metadata(&template, c);
 }
 
 /// The template of a StatefulSet with the volumes of claims that the controller adds, and without the names

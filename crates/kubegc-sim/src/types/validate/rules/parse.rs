@@ -159,6 +159,8 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             "immutable" => Word::Immutable,
             "invalid" => Word::Invalid,
             "forbidden" => Word::Forbidden,
+            "duplicate" => Word::Duplicate,
+            "not-found" => Word::NotFound,
             "missing" => Word::Missing,
             "most" => Word::Bound(&[Ordering::Less, Ordering::Equal], place_of(words.next()?)),
             "least" => Word::Bound(&[Ordering::Greater, Ordering::Equal], place_of(words.next()?)),
@@ -167,7 +169,8 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             _ if word.starts_with("unique") => {
                 *unique += 1;
                 let fields = word.strip_prefix("unique:").into_iter();
-                Word::Unique(*unique, fields.flat_map(|fields| fields.split('|')).collect())
+                let fields = fields.flat_map(|fields| fields.split('|'));
+                Word::Unique(*unique, fields.map(place_of).collect())
             }
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
