@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, Special, crd, namespace, service};
+use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
@@ -79,7 +79,7 @@ impl ApiServer {
         options: &DeleteOptions,
     ) -> Response {
         let mut response: Response = self
-            .try_delete(kind, namespace, name, options)
+            .try_delete(Key::new(kind, namespace, name), options)
             .map(|(response, _)| response)
             .into();
         let mut warnings = self.deletion_warnings(kind, options);
@@ -100,23 +100,17 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn try_delete(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        options: &DeleteOptions,
-    ) -> Result<Outcome, Refusal> {
-        let special = self.kind(kind)?.special;
-        if !self.resource(kind).verbs.delete {
-            return Err(status::method_not_allowed(self.resource(kind), None));
+    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+        let special = self.kind(key.kind)?.special;
+        if !self.resource(key.kind).verbs.delete {
+            return Err(status::method_not_allowed(self.resource(key.kind), None));
         }
         let mut grace = options.grace_period_seconds;
         let (mut response, is_removed) = match special {
-            Special::Namespace => namespace::delete(self, kind, name, options)?,
-            Special::CustomResourceDefinition => crd::delete(self, kind, name, options)?,
-            Special::Service => service::delete(self, kind, namespace, name, options)?,
-            Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
+            Special::Namespace => namespace::delete(self, key, options)?,
+            Special::CustomResourceDefinition => crd::delete(self, key, options)?,
+            Special::Service => service::delete(self, key, options)?,
+            Special::Pod | Special::None => self.delete_object(key, options, &mut grace)?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
         if !is_removed
@@ -132,13 +126,11 @@ impl ApiServer {
     /// the next object.
     pub(super) fn delete_object(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         options: &DeleteOptions,
         grace: &mut Option<i64>,
     ) -> Result<Outcome, Refusal> {
-        let existing = self.existing(kind, namespace, name)?;
+        let (kind, existing) = (key.kind, self.existing(key)?);
         let mut expected_version = self.expectations(kind, &existing.meta, options)?;
         let graceful = self.gracefulness(kind, &existing, grace);
         if graceful == Graceful::Pending {
@@ -195,10 +187,10 @@ impl ApiServer {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                self.storage_key(kind, &last.meta.namespace, name),
+                self.storage_key(key),
                 last.meta.resource_version
             );
-            return Err(status::conflict(self.resource(kind), name, &why).by(RefusedBy::Conflict));
+            return Err(status::conflict(self.resource(kind), key.name, &why).by(RefusedBy::Conflict));
         }
         if !options.dry_run {
             let removed = self.remove(kind, &last);
@@ -347,10 +339,30 @@ impl ApiServer {
             has_nil_bytes: false,
             ..StoredObject::clone(&existing)
         };
-        if dry_run {
-            return Arc::new(object);
+        self.store_marked(kind, object, dry_run)
+    }
+
+    fn store_marked(&mut self, kind: KindId, object: StoredObject, dry_run: bool) -> Arc<StoredObject> {
+        match dry_run {
+            true => Arc::new(object),
+            false => self.commit(kind, object, EventType::Modified),
         }
-        self.commit(kind, object, EventType::Modified)
+    }
+
+    /// Marks a namespace or a definition for deletion. `change` sets the fields of its kind.
+    pub(super) fn mark(
+        &mut self,
+        kind: KindId,
+        existing: &StoredObject,
+        options: &DeleteOptions,
+        change: impl FnOnce(&mut StoredObject),
+    ) -> Result<Outcome, Refusal> {
+        let warnings = self.admit_deletion(kind, existing, options.dry_run)?;
+        let mut object = existing.clone();
+        object.meta.deletion_timestamp = Some(self.now.truncate_to_secs());
+        change(&mut object);
+        let object = self.store_marked(kind, object, options.dry_run);
+        Ok((Response::ok(object).with(warnings), false))
     }
 
     /// The response to a deletion that is finished or in progress.

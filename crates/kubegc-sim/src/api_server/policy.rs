@@ -120,16 +120,11 @@ impl ApiServer {
         table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
     }
 
-    /// Evaluates the policies for a request. Returns warnings. `object`: the object as it will be stored;
-    /// `None` where it is deleted.
+    /// Evaluates the policies for a request. Returns warnings.
     ///
     /// # Errors
     /// The refusal of a policy.
-    pub(super) fn evaluate_policies(
-        &mut self,
-        request: Request<'_>,
-        object: Option<&StoredObject>,
-    ) -> Result<Vec<String>, Refusal> {
+    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
         let Some(policies) = self.policies.as_ref().filter(|_| self.has_policies()) else {
             return Ok(Vec::new());
         };
@@ -144,7 +139,6 @@ impl ApiServer {
         let reviewed = Reviewed {
             server: self,
             request,
-            object,
             is_partial,
             #[cfg(feature = "cel")]
             review: OnceCell::new(),
@@ -260,7 +254,6 @@ impl ApiServer {
 struct Reviewed<'a> {
     server: &'a ApiServer,
     request: Request<'a>,
-    object: Option<&'a StoredObject>,
     /// Whether only metadata of objects is known.
     is_partial: bool,
     /// The `request` of an `AdmissionReview`.
@@ -272,18 +265,21 @@ struct Reviewed<'a> {
 }
 
 impl Reviewed<'_> {
-    fn metas(&self) -> Vec<&ObjectMeta> {
-        self.request.metas(self.object)
+    /// The namespace of the object; empty for cluster-scoped ones.
+    fn own_namespace(&self) -> &str {
+        self.request.object().map_or("", |object| &*object.meta.namespace)
     }
 
     fn matches(&self, resources: &MatchResources) -> bool {
-        let (server, request, metas) = (self.server, self.request, self.metas());
+        let (server, request) = (self.server, self.request);
         let equivalent = resources.matches_equivalent;
-        let matches = |rules: &[RequestMatcher]| server.matches_rules(rules, equivalent, request, &metas);
+        let matches = |rules: &[RequestMatcher]| server.matches_rules(rules, equivalent, request);
         (resources.rules.is_empty() || matches(&resources.rules))
             && !matches(&resources.excluded)
-            && server.is_in_namespace(&resources.namespace_selector, request.kind, &metas)
-            && metas.iter().any(|meta| resources.object_selector.matches(meta))
+            && server.is_in_namespace(&resources.namespace_selector, request)
+            && request
+                .metas()
+                .any(|meta| resources.object_selector.matches(meta))
     }
 
     /// The parameters of a policy: one null if it has none.
@@ -303,10 +299,8 @@ impl Reviewed<'_> {
         };
         let resource = &catalog[kind_id];
         let name = &reference.name;
-        let own = self.metas();
-        let own = own.last().map_or("", |meta| &*meta.namespace);
         let namespace = match (resource.is_namespaced(), &*reference.namespace) {
-            (true, "") => own,
+            (true, "") => self.own_namespace(),
             (true, namespace) => namespace,
             (false, "") => "",
             (false, _) => {
@@ -443,13 +437,12 @@ impl Reviewed<'_> {
             return None;
         }
         let namespace = || {
-            let name = self.metas().last().map(|meta| Arc::clone(&meta.namespace));
-            let namespace = name.and_then(|name| self.server.namespace_object(&name));
+            let namespace = self.server.namespace_object(self.own_namespace());
             let kind = self.server.catalog().mapping("v1", "Namespace");
             let shown = |kind: KindId| Some(namespace?.to_json(self.server.resource(kind)));
             kind.and_then(shown).unwrap_or_default()
         };
-        let review = || self.server.review_request(self.request, self.object);
+        let review = || self.server.review_request(self.request);
         Some(super::crd::cel::policy::Scene {
             review: self.review.get_or_init(review),
             namespace: self.namespace.get_or_init(namespace),
@@ -462,8 +455,7 @@ impl Reviewed<'_> {
         let policy = &binding.policy;
         let why = format!("{POLICY} '{policy}' with binding '{name}' denied request: {message}");
         let cause = Cause::new("", "", why.clone());
-        let metas = self.metas();
-        let object = metas.first().map_or("", |meta| &*meta.name);
+        let object = self.request.metas().next().map_or("", |meta| &*meta.name);
         let resource = self.server.resource(self.request.kind);
         let mut refusal = status::forbidden(resource, object, &why, vec![cause]);
         let (code, reason) = match reason {

@@ -14,7 +14,7 @@ use std::{
 use kubegc_core::{ApiResource, Behavior, KindId, Quantity, Timestamp};
 use serde_json::{Map, Value};
 
-use super::{ApiServer, EventType};
+use super::{ApiServer, EventType, update::Write};
 use crate::{
     StoredObject,
     object::list,
@@ -56,22 +56,16 @@ const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 impl ApiServer {
     /// Refuses a request that would exceed a quota of its namespace, and charges the quotas otherwise.
-    /// `old`: the object before an update.
     ///
     /// # Errors
     /// 403 with the name of the quota.
-    pub(super) fn charge_quotas(
-        &mut self,
-        kind: KindId,
-        subresource: &str,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<(), Refusal> {
+        let Write { new: object, old, .. } = write;
         let Some(quotas) = self.quotas_of(&object.meta.namespace) else {
             return Ok(());
         };
-        let resource = self.resource(kind);
-        let is_handled = match (&*resource.group, &*resource.resource, subresource) {
+        let resource = self.resource(write.kind);
+        let is_handled = match (&*resource.group, &*resource.resource, write.part.subresource()) {
             ("", "pods", "resize") => self.version.has(RESIZES_ARE_CHARGED),
             ("", "persistentvolumeclaims" | "services", "") => true,
             (_, _, "") => old.is_none(),

@@ -6,7 +6,7 @@ mod scale;
 use kubegc_core::{ApiResource, Behavior, KindId, Scope};
 use serde_json::Value;
 
-use super::{ApiServer, Response, Special, crd, hooks, update::Part};
+use super::{ApiServer, Key, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
@@ -117,14 +117,12 @@ impl ApiServer {
     /// In the response: 404 for a subresource that the kind does not have, 405 for one that supports only
     /// create.
     pub fn read_subresource(&self, kind: KindId, namespace: &str, name: &str, subresource: &str) -> Response {
+        let key = Key::new(kind, namespace, name);
         if subresource == "scale" {
-            return self
-                .read_scale(kind, namespace, name)
-                .map(Response::of_virtual)
-                .into();
+            return self.read_scale(key).map(Response::of_virtual).into();
         }
         self.part(kind, subresource)
-            .and_then(|_| self.existing(kind, namespace, name))
+            .and_then(|_| self.existing(key))
             .map(Response::ok)
             .into()
     }
@@ -143,11 +141,11 @@ impl ApiServer {
         object: Value,
     ) -> Response {
         if subresource == "scale" {
-            return self.update_scale(kind, namespace, name, &object).into();
+            return self.update_scale(Key::new(kind, namespace, name), &object).into();
         }
         self.part(kind, subresource)
             .and_then(|part| Ok((part, self.manifest(kind, object)?)))
-            .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
+            .and_then(|(part, object)| self.try_update(Key::new(kind, namespace, name), object, part))
             .into()
     }
 
@@ -172,9 +170,10 @@ impl ApiServer {
             Ok(known) => known.special,
             Err(refusal) => return refusal.into(),
         };
+        let key = Key::new(kind, namespace, name);
         match (special, subresource) {
-            (Special::Pod, "eviction") => self.evict(kind, namespace, name, &object).into(),
-            (Special::Pod, "binding") => self.bind(kind, namespace, name, &object).into(),
+            (Special::Pod, "eviction") => self.evict(key, &object).into(),
+            (Special::Pod, "binding") => self.bind(key, &object).into(),
             _ if self.has_subresource(kind, subresource) => {
                 status::method_not_allowed(self.resource(kind), None).into()
             }
@@ -186,31 +185,25 @@ impl ApiServer {
     fn review_part(
         &mut self,
         kind: KindId,
-        operation: &'static str,
-        subresource: &'static str,
+        part: Part,
         old: Option<&Value>,
         new: &Value,
     ) -> Result<(), Refusal> {
-        let mut parts = self.subresources(kind).into_iter();
-        let Some(part) = parts.find(|part| part.name == subresource) else {
+        let mut known = self.subresources(kind).into_iter();
+        let Some(known) = known.find(|known| known.name == part.subresource()) else {
             return Ok(());
         };
         let api_version = new.get("apiVersion").and_then(Value::as_str);
-        let body = ApiResource::new(
-            api_version.unwrap_or(part.api_version),
-            part.kind,
-            subresource,
-            Scope::Namespaced,
-        );
+        let api_version = api_version.unwrap_or(known.api_version);
+        let body = ApiResource::new(api_version, known.kind, known.name, Scope::Namespaced);
         let read = |value: &Value| Manifest::read(value.clone()).map(|manifest| manifest.object);
         let (old, new) = (old.map(read).transpose()?, read(new)?);
         let request = hooks::Request {
             body: Some(&body),
-            ..hooks::Request::new(operation, kind, subresource, old.as_ref())
+            ..hooks::Request::new(kind, part, old.as_ref(), Some(&new))
         };
-        let mut changed = new.clone();
-        self.mutate(request, Some(&mut changed), |_| Ok(()))?;
-        self.call_validating(request, Some(&new)).map(drop)
+        self.mutate(request, Some(&mut new.clone()), |_| Ok(()))?;
+        self.call_validating(request).map(drop)
     }
 
     /// The part of an object that a subresource writes; all of it if that is empty.

@@ -17,7 +17,7 @@ use super::{
     types::Ty,
 };
 use crate::{
-    StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check, Path},
@@ -100,19 +100,15 @@ fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
 }
 
 impl Engine<'_> {
-    /// The problems of the rules of a definition that is created, or that is to replace `old`.
-    pub(in super::super) fn definition(
-        &self,
-        definition: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
+    /// The problems of the rules of a definition that is to be written.
+    pub(in super::super) fn definition(&self, write: Write<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if !self.version.has(RULES_ARE_RUN) {
             return causes;
         }
-        let old = old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
+        let old = write.old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
         let former = old.map(validation::schemas).unwrap_or_default();
-        for (path, schema) in &validation::schemas(definition) {
+        for (path, schema) in &validation::schemas(write.new) {
             let mut found = Found::default();
             let node = Node {
                 at: At::of_value(Some(schema), path),

@@ -41,6 +41,7 @@ use serde_json::Value;
 use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::field::At,
 };
@@ -212,18 +213,14 @@ pub(in crate::api_server) struct Engine<'a> {
 }
 
 impl Engine<'_> {
-    /// The problems of the `matchConditions` of a webhook configuration, except those of `old` that it keeps.
-    pub(in crate::api_server) fn conditions(
-        &self,
-        configuration: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
+    /// The problems of the `matchConditions` of a webhook configuration, except stored ones that it keeps.
+    pub(in crate::api_server) fn conditions(&self, write: Write<'_>) -> Vec<Cause> {
         let webhooks = |object| At::of_value(StoredObject::at(object, &["webhooks"]), "webhooks").items();
         let mut causes = Vec::new();
-        for webhook in webhooks(configuration) {
+        for webhook in webhooks(write.new) {
             let conditions = webhook.get("matchConditions");
             let is_same = |old: At<'_>| old.get("matchConditions").value == conditions.value;
-            if !old.is_some_and(|old| webhooks(old).any(is_same)) {
+            if !write.old.is_some_and(|old| webhooks(old).any(is_same)) {
                 causes.extend(self.condition_problems(&conditions, false));
             }
         }

@@ -21,6 +21,7 @@ use serde_json::Value;
 use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
 use crate::{
     StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::field::At,
 };
@@ -98,17 +99,11 @@ pub(in crate::api_server) struct Scene<'a> {
 }
 
 impl Engine<'_> {
-    /// The problems of the expressions of a policy that is created, or that replaces `old`, except of
-    /// conditions that it keeps.
-    pub(in crate::api_server) fn policy_problems(
-        &self,
-        policy: &StoredObject,
-        old: Option<&StoredObject>,
-        is_mutating: bool,
-    ) -> Vec<Cause> {
+    /// The problems of the expressions of a policy, except of stored conditions that it keeps.
+    pub(in crate::api_server) fn policy_problems(&self, write: Write<'_>, is_mutating: bool) -> Vec<Cause> {
         let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
-        let former = old.map(|old| spec(old).get("matchConditions").value);
-        let spec = spec(policy);
+        let former = write.old.map(|old| spec(old).get("matchConditions").value);
+        let spec = spec(write.new);
         let mut causes = Vec::new();
         let has_parameters = spec.get("paramKind").is_set();
         let (conditions, variables) = (spec.get("matchConditions"), spec.get("variables"));
