@@ -249,7 +249,7 @@ impl ApiServer {
         }
         if typed {
             object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
-            self.prepare_created(kind, &mut object)?;
+            self.prepare_typed(kind, &mut object, None, Part::Whole)?;
         }
         if known.special == Special::Service && typed {
             super::service::refuse_unreferable(self, &object)?;

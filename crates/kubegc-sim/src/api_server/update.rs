@@ -237,7 +237,7 @@ impl ApiServer {
         }
         self.prepare(kind, existing, &mut new, part);
         if self.schema(kind).is_some() {
-            self.prepare_updated(kind, existing, &mut new, part)?;
+            self.prepare_typed(kind, &mut new, Some(existing), part)?;
         }
         new.managers = applied.or(early).unwrap_or_else(|| tracked(&new));
         drop_ignored_metadata(&mut new);

@@ -71,7 +71,7 @@ fn code(name: &str) -> Option<rules::Code> {
         container: sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
-        structural: keys_of_map map_list;
+        structural: keys_of_map map_list root_metadata value_validation;
         devices: attributes claim_status counters extended_resource full_name nodes_of_device nodes_of_slice
             parameters pool_name requests_of_config;
         flow_control: hand_size known_verbs namespace;

@@ -52,10 +52,12 @@ impl Engine<'_> {
                 continue;
             }
             let device = ("device".to_owned(), Ty::parse("kubernetes.DRADevice"));
-            let problem = match self.checked_type(expression.text(), vec![device]) {
+            let problem = match self.result_type(expression.text(), &vec![device]) {
                 Err(problem) => problem,
-                Ok(ty) if ty.is("bool") || ty.is("dyn") => continue,
-                Ok(other) => format!("must evaluate to bool or the unknown type, not {other}"),
+                Ok(Some(ty)) if !ty.is("bool") && !ty.is("dyn") => {
+                    format!("must evaluate to bool or the unknown type, not {ty}")
+                }
+                Ok(_) => continue,
             };
             causes.push(Cause::invalid(path, &quoted(expression.text()), &problem));
         }

@@ -198,24 +198,20 @@ impl Engine<'_> {
 
     /// The type of the results of an expression; `None` if it uses the authorizer, whose functions are not
     /// known.
-    fn result_type<'v>(&self, expression: &str, scope: &Variables<'v>) -> Result<Option<Ty<'v>>, String> {
+    pub(super) fn result_type<'v>(
+        &self,
+        expression: &str,
+        scope: &Variables<'v>,
+    ) -> Result<Option<Ty<'v>>, String> {
         let has_authorizer = scope.iter().any(|(name, _)| name == "authorizer");
         let authorizes = |program: Arc<Compiled>| has_authorizer && program.uses("authorizer");
         if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
-        self.checked_type(expression, scope.clone()).map(Some)
-    }
-
-    /// The type of the results of an expression with these variables.
-    pub(super) fn checked_type<'v>(
-        &self,
-        expression: &str,
-        variables: Variables<'v>,
-    ) -> Result<Ty<'v>, String> {
-        let checked = self.checked(expression, variables);
-        let result = checked.map(|(_, checked)| checked.result);
-        result.map_err(|problem| format!("compilation failed: {problem}"))
+        match self.checked(expression, scope.clone()) {
+            Ok((_, checked)) => Ok(Some(checked.result)),
+            Err(problem) => Err(format!("compilation failed: {problem}")),
+        }
     }
 
     /// A compiled expression with these variables, and what the checker knows of it.
