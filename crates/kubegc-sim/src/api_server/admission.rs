@@ -44,17 +44,6 @@ pub(super) fn failed(webhook: &Webhook, why: &str) -> Refusal {
     refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name)))
 }
 
-/// Marks the failure of a webhook whose Service was removed.
-pub(super) fn follow_service(
-    service: Option<&(Arc<str>, Arc<str>)>,
-    failure: &mut Option<Arc<str>>,
-    removed: &ObjectMeta,
-) {
-    if service.is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name) {
-        failure.get_or_insert_with(|| service_not_found(&removed.name));
-    }
-}
-
 impl ApiServer {
     /// The same server, with webhooks.
     #[must_use]
@@ -185,19 +174,37 @@ impl ApiServer {
         result
     }
 
-    /// Follows the removal of a Service or of a webhook configuration.
-    pub(super) fn forget_webhooks(&mut self, kind: KindId, removed: &ObjectMeta) {
-        if self.webhooks.is_empty() {
-            return;
-        }
-        let resource = Arc::clone(&self.resource(kind).kind);
-        if *self.resource(kind).group == *GROUP {
-            Arc::make_mut(&mut self.webhooks)
-                .retain(|one| one.kind != resource || one.configuration != removed.name);
-        } else if self.special(kind) == Special::Service {
-            for one in Arc::make_mut(&mut self.webhooks) {
-                follow_service(one.webhook.service.as_ref(), &mut one.failure, removed);
+    /// Follows the removal of a Service, or of the configuration of a webhook, conversion or policy.
+    pub(super) fn forget(&mut self, kind: KindId, removed: &ObjectMeta) {
+        let is_removed = |service: &Option<(Arc<str>, Arc<str>)>| {
+            service
+                .as_ref()
+                .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
+        };
+        let failure = || service_not_found(&removed.name);
+        let resource = &self.shape.catalog[kind];
+        match self.special(kind) {
+            Special::Service => {
+                let webhooks = Arc::make_mut(&mut self.webhooks).iter_mut();
+                for one in webhooks.filter(|one| is_removed(&one.webhook.service)) {
+                    one.failure.get_or_insert_with(failure);
+                }
+                let conversions = Arc::make_mut(&mut self.conversions).iter_mut();
+                for one in conversions.filter(|one| is_removed(&one.service)) {
+                    one.failure.get_or_insert_with(failure);
+                }
             }
+            Special::CustomResourceDefinition => {
+                Arc::make_mut(&mut self.conversions).retain(|one| one.definition != removed.name);
+            }
+            _ if *resource.group == *GROUP => {
+                Arc::make_mut(&mut self.webhooks)
+                    .retain(|one| one.kind != resource.kind || one.configuration != removed.name);
+                if let Some(policies) = &mut self.policies {
+                    policies.forget(&resource.kind, &removed.name);
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -75,9 +75,7 @@ impl ApiServer {
     /// Removes an object, and the objects that the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit(kind, StoredObject::clone(object), EventType::Deleted);
-        self.forget_webhooks(kind, &object.meta);
-        self.forget_conversions(kind, &object.meta);
-        self.forget_policies(kind, &object.meta);
+        self.forget(kind, &object.meta);
         match self.special(kind) {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
             Special::Service => service::removed(self, object),

@@ -506,11 +506,8 @@ fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
     if !finalizers.contains(&json!("kubernetes")) {
         finalizers.push(json!("kubernetes"));
     }
-    object
-        .field_mut("spec")
-        .insert("finalizers".to_owned(), finalizers.into());
-    let status = json!({"phase": "Active"});
-    object.body_mut().insert("status".to_owned(), status);
+    object.put(&["spec", "finalizers"], Some(&finalizers.into()));
+    object.put(&["status"], Some(&json!({"phase": "Active"})));
 }
 
 /// Sets the defaults of a pod that affect its deletion.

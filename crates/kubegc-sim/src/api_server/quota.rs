@@ -19,10 +19,8 @@ use crate::{
     StoredObject,
     object::list,
     status::{self, Refusal, RefusedBy},
-    types::qos,
+    types::qos::{self, Amounts},
 };
-
-type Amounts = BTreeMap<String, Quantity>;
 
 /// A refusal names the containers that lack a request or limit.
 const CONTAINERS_ARE_NAMED: Behavior = Behavior::since_about(24, "kubernetes #107210");
@@ -456,10 +454,7 @@ fn masked(amounts: &Amounts, names: &Amounts) -> Amounts {
 
 fn sum(one: &Amounts, other: &Amounts) -> Amounts {
     let mut all = one.clone();
-    for (name, amount) in other {
-        let known = all.get(name).map_or(*amount, |known| known.plus(*amount));
-        all.insert(name.clone(), known);
-    }
+    qos::add(&mut all, other);
     all
 }
 

@@ -100,40 +100,22 @@ impl Validator<'_> {
         out.add(text, cause);
     }
 
-    /// Checks the size of a value against a keyword such as `maxItems`; whether it is outside of the limit,
-    /// which `shown` prints.
-    fn limit(
+    /// Adds a value that is larger than allowed. `limit`: its cause in newer releases.
+    fn too_large(
         &self,
         path: &str,
-        size: usize,
-        schema: &Value,
-        keyword: &str,
-        shown: impl Fn(i64) -> String,
+        words: &str,
+        shown: &str,
+        limit: impl FnOnce(String) -> Cause,
         out: &mut Outcome,
-    ) -> bool {
-        let (bound, noun) = keyword.split_at(3);
-        let is_most = bound == "max";
-        let count = size as i64;
-        let is_outside = |limit: &i64| if is_most { count > *limit } else { count < *limit };
-        let Some(limit) = whole(schema, keyword).filter(is_outside) else {
-            return false;
-        };
-        let at = if is_most { "at most" } else { "at least" };
-        let words = match noun {
-            "Length" => format!("should be {at} {limit} chars long"),
-            noun => format!("should have {at} {limit} {}", noun.to_lowercase()),
-        };
-        if is_most && self.types_are_reasons {
-            let (field, max) = (nowhere(self.field(path)), usize::try_from(limit).unwrap_or(0));
-            let cause = match noun {
-                "Length" => Cause::too_long(self.version, field, max),
-                _ => Cause::too_many(self.version, field, size, max),
-            };
-            out.add(format!("{path} in body {words}"), cause);
-        } else {
-            self.invalid(path, &words, &shown(limit), out);
+    ) {
+        match self.types_are_reasons {
+            true => out.add(
+                format!("{path} in body {words}"),
+                limit(nowhere(self.field(path))),
+            ),
+            false => self.invalid(path, words, shown, out),
         }
-        true
     }
 
     fn validated(&self, path: &str, value: &Value, schema: &Value) -> Outcome {
@@ -267,26 +249,29 @@ impl Validator<'_> {
             }
         }
         let size = items.len();
-        for keyword in ["minItems", "maxItems"] {
-            self.limit(path, size, schema, keyword, |_| size.to_string(), out);
+        if let Some(min) = whole(schema, "minItems").filter(|min| (size as i64) < *min) {
+            let words = format!("should have at least {min} items");
+            self.invalid(path, &words, &size.to_string(), out);
+        }
+        if let Some(max) = whole(schema, "maxItems").filter(|max| size as i64 > *max) {
+            let words = format!("should have at most {max} items");
+            let limit = |field| Cause::too_many(self.version, field, size, positive(max));
+            self.too_large(path, &words, &size.to_string(), limit, out);
         }
         out.checks += 1;
     }
 
     fn object(&self, path: &str, fields: &Map<String, Value>, schema: &Value, out: &mut Outcome) {
         let size = fields.len();
-        for keyword in ["minProperties", "maxProperties"] {
-            let shows_size = self.types_are_reasons && keyword == "minProperties";
-            let shown = |limit: i64| {
-                if shows_size {
-                    size.to_string()
-                } else {
-                    limit.to_string()
-                }
-            };
-            if self.limit(path, size, schema, keyword, shown, out) {
-                return;
-            }
+        if let Some(min) = whole(schema, "minProperties").filter(|min| (size as i64) < *min) {
+            let words = format!("should have at least {min} properties");
+            let shown = if self.types_are_reasons { size as i64 } else { min };
+            return self.invalid(path, &words, &shown.to_string(), out);
+        }
+        if let Some(max) = whole(schema, "maxProperties").filter(|max| size as i64 > *max) {
+            let words = format!("should have at most {max} properties");
+            let limit = |field| Cause::too_many(self.version, field, size, positive(max));
+            return self.too_large(path, &words, &max.to_string(), limit, out);
         }
         for (key, value) in fields {
             match (schema["properties"].get(key), schema.get("additionalProperties")) {
@@ -312,13 +297,16 @@ impl Validator<'_> {
     }
 
     fn string(&self, path: &str, text: &str, schema: &Value, out: &mut Outcome) {
-        let length = text.chars().count();
+        let length = text.chars().count() as i64;
         let pattern = schema.get("pattern").and_then(Value::as_str).unwrap_or_default();
-        let mut limits = ["maxLength", "minLength"].into_iter();
-        let is_outside =
-            limits.any(|keyword| self.limit(path, length, schema, keyword, |_| quoted(text), out));
-        if !is_outside && !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text))
-        {
+        if let Some(max) = whole(schema, "maxLength").filter(|max| length > *max) {
+            let words = format!("should be at most {max} chars long");
+            let limit = |field| Cause::too_long(self.version, field, positive(max));
+            self.too_large(path, &words, &quoted(text), limit, out);
+        } else if let Some(min) = whole(schema, "minLength").filter(|min| length < *min) {
+            let words = format!("should be at least {min} chars long");
+            self.invalid(path, &words, &quoted(text), out);
+        } else if !pattern.is_empty() && Regex::new(pattern).is_ok_and(|regex| !regex.is_match(text)) {
             self.invalid(path, &format!("should match '{pattern}'"), &quoted(text), out);
         }
         let format = format_of(schema);
@@ -386,6 +374,11 @@ impl Validator<'_> {
         let cause = Cause::not_supported(self.field(path), &go::shown(value), &texts);
         out.add(format!("{path} in body should be one of {allowed}"), cause);
     }
+}
+
+/// A limit as causes count.
+fn positive(limit: i64) -> usize {
+    usize::try_from(limit).unwrap_or(0)
 }
 
 /// Of several failing schemas, the first one with most checks.

@@ -13,10 +13,6 @@ use crate::{
     types::facts::Facts,
 };
 
-/// Ephemeral containers are written as a part of the pod.
-const EPHEMERAL_CONTAINERS: Behavior = Behavior::since(23, 0, "kubernetes #101034");
-/// Pods are resized through a subresource.
-const RESIZE: Behavior = Behavior::since(33, 0, "the feature gate InPlacePodVerticalScaling is on");
 /// `policy/v1` has evictions.
 const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
 
@@ -59,6 +55,21 @@ const SCALE: Subresource = Subresource {
     ..Subresource::own("scale")
 };
 
+/// All subresources, by name. The table of resources has the built-in kinds that have them.
+const ALL: [Subresource; 8] = [
+    Subresource::own("approval"),
+    Subresource::created("binding", "v1", "Binding"),
+    Subresource::own("ephemeralcontainers"),
+    Subresource::created("eviction", "policy/v1", "Eviction"),
+    Subresource {
+        verbs: &["update"],
+        ..Subresource::own("finalize")
+    },
+    Subresource::own("resize"),
+    SCALE,
+    Subresource::own("status"),
+];
+
 impl ApiServer {
     /// The subresources of a kind that this server supports, ordered by name; none for kinds that it does not
     /// serve.
@@ -70,39 +81,23 @@ impl ApiServer {
             return Vec::new();
         };
         let resource = self.resource(kind);
-        let (has_status, has_scale) = if resource.custom {
-            let definition = self.definition(kind);
-            let has_body = definition.is_some_and(|definition| definition.body.is_some());
-            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
-            (!has_body || known.status_subresource, has_body && scale.is_some())
-        } else {
-            let has = |name| Facts::of(resource).has(name, self.version);
-            (has("status"), has("scale"))
-        };
-        let is_pod = known.special == Special::Pod;
-        let is_signing = !resource.custom && &*resource.resource == "certificatesigningrequests";
-        let policy = match self.version.has(EVICTIONS_ARE_STABLE) {
-            true => "policy/v1",
-            false => "policy/v1beta1",
-        };
-        let finalize = Subresource {
-            verbs: &["update"],
-            ..Subresource::own("finalize")
-        };
-        let is_extended = is_pod && self.version.has(EPHEMERAL_CONTAINERS);
-        let is_resized = is_pod && self.version.has(RESIZE);
-        let all = [
-            (Subresource::own("approval"), is_signing),
-            (Subresource::created("binding", "v1", "Binding"), is_pod),
-            (Subresource::own("ephemeralcontainers"), is_extended),
-            (Subresource::created("eviction", policy, "Eviction"), is_pod),
-            (finalize, known.special == Special::Namespace),
-            (Subresource::own("resize"), is_resized),
-            (SCALE, has_scale),
-            (Subresource::own("status"), has_status),
-        ];
-        let supported = all.into_iter().filter(|(_, is_supported)| *is_supported);
-        supported.map(|(subresource, _)| subresource).collect()
+        let definition = self
+            .definition(kind)
+            .filter(|definition| definition.body.is_some());
+        let has_scale = |definition| crd::scale(definition, &resource.version).is_some();
+        let mut all = ALL.to_vec();
+        all.retain(|one| match one.name {
+            name if !resource.custom => Facts::of(resource).has(name, self.version),
+            "status" => definition.is_none() || known.status_subresource,
+            "scale" => definition.is_some_and(|definition| has_scale(definition)),
+            _ => false,
+        });
+        if !self.version.has(EVICTIONS_ARE_STABLE) {
+            for eviction in all.iter_mut().filter(|one| one.name == "eviction") {
+                eviction.api_version = "policy/v1beta1";
+            }
+        }
+        all
     }
 
     /// Whether a kind has a subresource that this server supports.

@@ -41,7 +41,7 @@ use serde_json::Value;
 use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
-    api_server::update::Write,
+    api_server::{policy::shown_message, update::Write},
     status::{Cause, quoted},
     types::field::At,
 };
@@ -55,9 +55,6 @@ const RULES_ARE_RUN: Behavior = Behavior::since(25, 0, "CustomResourceValidation
 const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpression");
 const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
 const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two variables");
-
-/// The longest message of an expression, in bytes.
-const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
 /// The environment of expressions.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
@@ -196,16 +193,6 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// The message of an expression, if it can be shown.
-fn shown_message(result: Cel) -> Option<String> {
-    let Cel::String(message) = result else {
-        return None;
-    };
-    let message = message.trim();
-    let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
-    fits.then(|| message.to_owned())
-}
-
 /// Compiles and runs rules as a release does.
 pub(in crate::api_server) struct Engine<'a> {
     pub(super) programs: &'a Programs,
@@ -238,7 +225,8 @@ impl Engine<'_> {
             parameter: &Value::Null,
             variables: &[],
         };
-        self.holds(expression, scene)
+        let result = self.evaluated(expression, scene)?;
+        result.as_bool().ok_or_else(|| "must evaluate to bool".to_owned())
     }
 
     /// A compiled expression of a rule, with what the checker knows of it.
@@ -370,7 +358,10 @@ impl Engine<'_> {
             return None;
         }
         let (program, checked) = self.compiled(source, declared(place), rule).ok()?;
-        shown_message(program.execute_as(&checked, context).ok()?)
+        match program.execute_as(&checked, context) {
+            Ok(Cel::String(message)) => shown_message(&message),
+            _ => None,
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use cel::{
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
+use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, values};
 use crate::{
     StoredObject,
     api_server::update::Write,
@@ -225,22 +225,6 @@ impl Engine<'_> {
         Ok((program, checked))
     }
 
-    /// Whether an expression holds.
-    ///
-    /// # Errors
-    /// The reason why it cannot be evaluated.
-    pub(in crate::api_server) fn holds(&self, expression: &str, scene: Scene<'_>) -> Result<bool, String> {
-        match self.evaluated(expression, scene)? {
-            Cel::Bool(holds) => Ok(holds),
-            _ => Err("must evaluate to bool".to_owned()),
-        }
-    }
-
-    /// The message that an expression returns, if it can be shown.
-    pub(in crate::api_server) fn message(&self, expression: &str, scene: Scene<'_>) -> Option<String> {
-        shown_message(self.evaluated(expression, scene).ok()?)
-    }
-
     /// Whether the result of an expression follows from the metadata of the object and the address of the
     /// request.
     pub(in crate::api_server) fn is_of_metadata(
@@ -268,7 +252,15 @@ impl Engine<'_> {
         Ok(program)
     }
 
-    fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Cel, String> {
+    /// The result of an expression if it is a text or truth value, or else null.
+    ///
+    /// # Errors
+    /// The reason why it cannot be evaluated.
+    pub(in crate::api_server) fn evaluated(
+        &self,
+        expression: &str,
+        scene: Scene<'_>,
+    ) -> Result<Value, String> {
         let program = self.policy_program(expression)?;
         if program.uses("authorizer") {
             return Err("authorizer is not covered by this simulated API server".to_owned());
@@ -295,7 +287,12 @@ impl Engine<'_> {
             }
             context.add_variable_from_value("variables", values::map(known));
         }
-        program.execute(&context).map_err(|error| shown(&error))
+        match program.execute(&context) {
+            Ok(Cel::Bool(holds)) => Ok(holds.into()),
+            Ok(Cel::String(text)) => Ok(text.as_str().into()),
+            Ok(_) => Ok(Value::Null),
+            Err(error) => Err(shown(&error)),
+        }
     }
 }
 
