@@ -15,11 +15,8 @@ use crate::{
     types::{self, facts::Facts},
 };
 
-/// A generated name that is taken is generated again.
 const NAMES_ARE_DRAWN_AGAIN: Behavior = Behavior::since(31, 0, "kubernetes #122887");
-/// A custom resource without a kind is unrecognized.
 const UNNAMED_KINDS_ARE_UNRECOGNIZED: Behavior = Behavior::since(23, 0, "apimachinery 253c5118");
-/// The maximum number of attempts.
 const NAMES_DRAWN_MAX: u32 = 8;
 
 impl ApiServer {

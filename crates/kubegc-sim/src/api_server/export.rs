@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// Export is no longer supported.
 const EXPORT_IS_REMOVED: Behavior = Behavior::since(21, 0, "kubernetes #98312");
 
 impl ApiServer {

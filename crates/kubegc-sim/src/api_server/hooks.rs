@@ -23,7 +23,6 @@ use crate::{
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
-/// `matchConditions` are evaluated.
 const CONDITIONS_ARE_EVALUATED: Behavior = Behavior::since(28, 0, "AdmissionWebhookMatchConditions, beta");
 
 /// The response of a webhook.

@@ -112,7 +112,6 @@ impl Shape {
         Some(kind)
     }
 
-    /// The table of a resource, if the catalog has it.
     pub(super) fn table_of(&self, qualified: &str) -> Option<u32> {
         self.table_of.get(qualified).copied()
     }

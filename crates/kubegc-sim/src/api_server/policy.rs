@@ -48,7 +48,6 @@ pub struct UndecidedRequest {
     pub was_terminating: bool,
 }
 
-/// Policies and bindings by name.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     policies: BTreeMap<Arc<str>, Policy>,

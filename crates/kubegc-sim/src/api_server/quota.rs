@@ -26,7 +26,6 @@ use crate::{
 const CONTAINERS_ARE_NAMED: Behavior = Behavior::since_about(24, "kubernetes #107210");
 /// The containers of a pod with resources of its own need none.
 const PODS_HAVE_RESOURCES: Behavior = Behavior::since(34, 0, "the feature gate PodLevelResources is on");
-/// Resizing a pod is charged.
 const RESIZES_ARE_CHARGED: Behavior =
     Behavior::since(33, 0, "the feature gate InPlacePodVerticalScaling is on");
 /// A scope selects claims by their class of attributes.

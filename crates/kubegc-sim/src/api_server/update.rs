@@ -442,9 +442,7 @@ pub(super) fn check_names(
 /// An update of an object that does not exist is not found, whatever uid it expects, unless it can create the
 /// object.
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
-/// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
-/// The writer of the status of a custom resource does not own the metadata that it sends.
 const CUSTOM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(36, 0, "status_strategy.go of 1.36");
 
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.

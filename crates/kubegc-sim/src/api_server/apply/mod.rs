@@ -50,7 +50,6 @@ pub struct ApplyOptions {
 /// Errors about configurations name the object.
 const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
 
-/// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl ApiServer {
@@ -209,7 +208,6 @@ impl ApiServer {
         }
     }
 
-    /// Decodes the result of applying a configuration.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
             self.decode_custom(kind, object, true)
@@ -255,7 +253,6 @@ impl ApiServer {
     }
 }
 
-/// The manager and the time of an apply.
 struct Request {
     manager: Manager,
     force: bool,

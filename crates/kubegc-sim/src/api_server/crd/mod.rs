@@ -296,7 +296,6 @@ fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
     subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
 }
 
-/// The `scale` subresource of a version, if there is one.
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     subresources(object, version)?.get("scale")
 }
@@ -308,7 +307,6 @@ pub(super) fn storage_version(object: &StoredObject) -> &str {
     name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
 
-/// The schema of a version.
 pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     of_version(object, version, "schema", &["spec", "validation"])?.get("openAPIV3Schema")
 }
@@ -359,7 +357,6 @@ fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason
     status.insert("conditions".to_owned(), conditions.into());
 }
 
-/// The message for the reason of a condition.
 fn message(reason: &str) -> &'static str {
     match reason {
         "NoConflicts" => "no conflicts found",

@@ -27,12 +27,10 @@ use crate::{
 /// Missing fields of embedded objects are required without a word.
 const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 
-/// A write of the status validates nothing else.
 const STATUS_IS_VALIDATED_ALONE: Behavior = Behavior::since(28, 0, "ValidateStatusUpdate of 1.28");
 /// Its problems have paths from the root.
 const STATUS_HAS_A_PATH: Behavior = Behavior::since(31, 0, "ValidateStatusUpdate of 1.31");
 
-/// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 impl ApiServer {

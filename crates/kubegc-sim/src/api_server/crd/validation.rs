@@ -76,7 +76,6 @@ pub(in crate::api_server) fn schemas(object: &StoredObject) -> Vec<(String, Valu
         .collect()
 }
 
-/// The name of the definition.
 pub(crate) fn name(spec: &At<'_>, c: &mut Check) {
     let name = format!(
         "{}.{}",

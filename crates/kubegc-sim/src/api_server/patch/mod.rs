@@ -18,7 +18,6 @@ use crate::{
     types::node::Node,
 };
 
-/// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
 /// Directives of a strategic merge patch that apply to no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since(28, 0, "kubernetes #117568");

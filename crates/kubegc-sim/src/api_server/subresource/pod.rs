@@ -90,7 +90,6 @@ impl ApiServer {
         Ok(created().with(response.warnings))
     }
 
-    /// The disruption budget that selects a pod, if there is one.
     fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
         let catalog = self.catalog();
         let mut kinds = ["policy/v1", "policy/v1beta1"]

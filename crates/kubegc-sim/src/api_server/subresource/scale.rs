@@ -266,7 +266,6 @@ fn identity(meta: &ObjectMeta) -> Map<String, Value> {
     metadata
 }
 
-/// Refuses negative numbers.
 fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<(), Refusal> {
     if replicas >= 0 {
         return Ok(());

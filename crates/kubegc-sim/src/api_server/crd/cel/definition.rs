@@ -25,9 +25,7 @@ use crate::{
     },
 };
 
-/// The most that a rule may cost.
 const RULE_COST_MAX: u64 = 10_000_000;
-/// The most that all rules of a schema may cost.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
 /// How many of the most expensive rules are named.
 const NAMED_MAX: usize = 4;
@@ -165,7 +163,6 @@ impl Engine<'_> {
         }
     }
 
-    /// The problems of the fields of a rule.
     fn fields(&self, schema: &Value, rule: &At<'_>, causes: &mut Vec<Cause>) {
         let mut c = Check::new(self.version, None);
         section("SchemaRule", rule, &mut c);
@@ -178,7 +175,6 @@ impl Engine<'_> {
         causes.append(&mut c.causes);
     }
 
-    /// The problems of the expressions of a rule.
     fn expressions(&self, node: &Node<'_>, rule: &At<'_>, found: &mut Found) {
         let at = |key: &str| rule.get(key).path.to_string();
         let rule = &Rule(rule.value);

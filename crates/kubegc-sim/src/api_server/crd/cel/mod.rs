@@ -56,7 +56,6 @@ const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpres
 const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
 const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two variables");
 
-/// The environment of expressions.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
 /// The same without comprehensions with two variables.
 static FORMER: LazyLock<Env> = LazyLock::new(|| environment(false));
@@ -161,7 +160,6 @@ fn convert(function: &str, argument: &str) -> Option<Cel> {
     program.execute(&context).ok()
 }
 
-/// One rule of a schema.
 struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {

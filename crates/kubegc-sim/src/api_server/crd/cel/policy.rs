@@ -29,7 +29,6 @@ use crate::{
 /// The maximum length of an expression for an audit annotation.
 const AUDIT_BYTES_MAX: usize = 5 * 1024;
 
-/// The variables of expressions.
 const VARIABLES: &str = "object oldObject request params namespaceObject variables authorizer";
 /// The fields of `request` that are known without the user and the body.
 const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource requestKind requestResource \
@@ -68,7 +67,6 @@ fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<
     (!fits).then(|| format!("must evaluate to {wanted}{found}"))
 }
 
-/// The names and types of variables.
 type Variables<'v> = Vec<(String, Ty<'v>)>;
 
 /// The variables of match conditions.
