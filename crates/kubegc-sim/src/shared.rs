@@ -15,7 +15,7 @@ use kubegc_core::{
 };
 use parking_lot::Mutex;
 
-use crate::{ApiServer, EventType, Filter, Response, ResponseBody, StoredObject};
+use crate::{ApiServer, EventType, Filter, Response, ResponseBody, StoredObject, api_server::Key};
 
 /// An [`ApiServer`] with shared ownership. Clones are the same server.
 ///
@@ -181,7 +181,7 @@ impl ObjectStore for SharedApiServer {
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         self.on(address.resource, |server, kind| {
             let (response, gone) = server
-                .try_delete(kind, address.namespace, address.name, options)
+                .try_delete(Key::new(kind, address.namespace, address.name), options)
                 .map_err(|status| status.to_error())?;
             if gone {
                 return Ok(Deleted::Removed);

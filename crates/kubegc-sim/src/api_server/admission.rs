@@ -6,7 +6,12 @@ use std::sync::Arc;
 
 use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestMatcher, admission::Webhook};
 
-use super::{ApiServer, hooks::Request, kinds::Special, update::Part};
+use super::{
+    ApiServer,
+    hooks::Request,
+    kinds::Special,
+    update::{Part, Write},
+};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
@@ -39,17 +44,6 @@ pub(super) fn failed(webhook: &Webhook, why: &str) -> Refusal {
     refusal.by(RefusedBy::Webhook(Arc::clone(&webhook.name)))
 }
 
-/// Marks the failure of a webhook whose Service was removed.
-pub(super) fn follow_service(
-    service: Option<&(Arc<str>, Arc<str>)>,
-    failure: &mut Option<Arc<str>>,
-    removed: &ObjectMeta,
-) {
-    if service.is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name) {
-        failure.get_or_insert_with(|| service_not_found(&removed.name));
-    }
-}
-
 impl ApiServer {
     /// The same server, with webhooks.
     #[must_use]
@@ -59,41 +53,36 @@ impl ApiServer {
         self
     }
 
-    /// Refuses a request if a required webhook cannot be reached. `new`: the object after the request, if it
-    /// exists.
+    /// Refuses a request if a required webhook cannot be reached.
     ///
     /// # Upstream
     /// `ShouldCallHook` in
     /// [`generic/webhook.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go),
     /// `MatchNamespaceSelector` in `namespace/matcher.go`, `MatchObjectSelector` in `object/matcher.go`.
-    pub(super) fn admit(&self, request: Request<'_>, new: Option<&StoredObject>) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, request: Request<'_>) -> Result<(), Refusal> {
         let unreachable = self.webhooks.iter();
         let mut unreachable = unreachable.filter_map(|one| Some((&one.webhook, one.failure.as_ref()?)));
-        match unreachable.find(|(webhook, _)| self.is_called(webhook, request, new)) {
+        match unreachable.find(|(webhook, _)| self.is_called(webhook, request)) {
             Some((webhook, failure)) => Err(failed(webhook, failure)),
             None => Ok(()),
         }
     }
 
-    /// Admits an object that is created, or that replaces the old one of the request. Returns warnings.
-    pub(super) fn admit_object(
-        &mut self,
-        request: Request<'_>,
-        object: &StoredObject,
-        part: Part,
-    ) -> Result<Vec<String>, Refusal> {
-        let (kind, old) = (request.kind, request.old);
-        self.admit(request, Some(object))?;
+    /// Admits an object that is to be written. Returns warnings.
+    pub(super) fn admit_object(&mut self, write: Write<'_>) -> Result<Vec<String>, Refusal> {
+        let request = Request::new(write.kind, write.part, write.old, Some(write.new));
+        self.admit(request)?;
+        let is_whole = write.part == Part::Whole;
         let mut warnings = Vec::new();
-        if part == Part::Whole {
-            warnings.extend(self.warnings_of(kind, object, old));
+        if is_whole {
+            warnings.extend(self.warnings_of(write));
         }
-        if part.is_reviewed() {
-            warnings.extend(self.call_validating(request, Some(object))?);
+        if write.part.is_reviewed() {
+            warnings.extend(self.call_validating(request)?);
         }
-        self.charge_quotas(kind, part.subresource(), object, old)?;
-        if part == Part::Whole && self.schema(kind).is_some() {
-            types::admission::refuse(self, self.resource(kind), object, old)?;
+        self.charge_quotas(write)?;
+        if is_whole && self.schema(write.kind).is_some() {
+            types::admission::refuse(self, self.resource(write.kind), write.new, write.old)?;
         }
         Ok(warnings)
     }
@@ -107,24 +96,18 @@ impl ApiServer {
     ) -> Result<Vec<String>, Refusal> {
         let request = Request {
             dry_run,
-            ..Request::new("DELETE", kind, "", Some(existing))
+            ..Request::new(kind, Part::Whole, Some(existing), None)
         };
-        self.admit(request, None)?;
+        self.admit(request)?;
         self.mutate(request, None, |_| Ok(()))?;
-        self.call_validating(request, None)
+        self.call_validating(request)
     }
 
-    pub(super) fn is_called(
-        &self,
-        webhook: &Webhook,
-        request: Request<'_>,
-        new: Option<&StoredObject>,
-    ) -> bool {
-        let metas = request.metas(new);
+    pub(super) fn is_called(&self, webhook: &Webhook, request: Request<'_>) -> bool {
         *self.resource(request.kind).group != *GROUP
-            && self.matches_rules(&webhook.rules, webhook.matches_equivalent, request, &metas)
-            && self.is_in_namespace(&webhook.namespace_selector, request.kind, &metas)
-            && metas.iter().any(|meta| webhook.object_selector.matches(meta))
+            && self.matches_rules(&webhook.rules, webhook.matches_equivalent, request)
+            && self.is_in_namespace(&webhook.namespace_selector, request)
+            && request.metas().any(|meta| webhook.object_selector.matches(meta))
     }
 
     /// Whether one of these rules matches a request, or with `matches_equivalent` the same request in another
@@ -134,18 +117,17 @@ impl ApiServer {
         rules: &[RequestMatcher],
         matches_equivalent: bool,
         request: Request<'_>,
-        objects: &[&ObjectMeta],
     ) -> bool {
         let kind = request.kind;
         let matches = |resource: &kubegc_core::ApiResource| {
             let request = RequestAttributes {
-                verb: request.operation,
+                verb: request.operation(),
                 group: &resource.group,
                 version: &resource.version,
                 resource: &resource.resource,
-                subresource: request.subresource,
+                subresource: request.part.subresource(),
                 scope: Some(resource.scope),
-                name: objects.last().map_or("", |object| &*object.name),
+                name: request.object().map_or("", |object| &*object.meta.name),
                 ..RequestAttributes::default()
             };
             rules.iter().any(|rule| rule.matches(&request))
@@ -161,16 +143,11 @@ impl ApiServer {
 
     /// Whether the labels of the object's namespace match. A Namespace has its own labels. Other
     /// cluster-scoped objects always match.
-    pub(super) fn is_in_namespace(
-        &self,
-        selector: &LabelSelector,
-        kind: KindId,
-        objects: &[&ObjectMeta],
-    ) -> bool {
-        let Some(object) = objects.last() else {
+    pub(super) fn is_in_namespace(&self, selector: &LabelSelector, request: Request<'_>) -> bool {
+        let Some(StoredObject { meta: object, .. }) = request.object() else {
             return true;
         };
-        if self.special(kind) == Special::Namespace {
+        if self.special(request.kind) == Special::Namespace {
             return selector.matches(object);
         }
         if object.namespace.is_empty() {
@@ -197,19 +174,37 @@ impl ApiServer {
         result
     }
 
-    /// Follows the removal of a Service or of a webhook configuration.
-    pub(super) fn forget_webhooks(&mut self, kind: KindId, removed: &ObjectMeta) {
-        if self.webhooks.is_empty() {
-            return;
-        }
-        let resource = Arc::clone(&self.resource(kind).kind);
-        if *self.resource(kind).group == *GROUP {
-            Arc::make_mut(&mut self.webhooks)
-                .retain(|one| one.kind != resource || one.configuration != removed.name);
-        } else if self.special(kind) == Special::Service {
-            for one in Arc::make_mut(&mut self.webhooks) {
-                follow_service(one.webhook.service.as_ref(), &mut one.failure, removed);
+    /// Follows the removal of a Service, or of the configuration of a webhook, conversion or policy.
+    pub(super) fn forget(&mut self, kind: KindId, removed: &ObjectMeta) {
+        let is_removed = |service: &Option<(Arc<str>, Arc<str>)>| {
+            service
+                .as_ref()
+                .is_some_and(|(namespace, name)| *namespace == removed.namespace && *name == removed.name)
+        };
+        let failure = || service_not_found(&removed.name);
+        let resource = &self.shape.catalog[kind];
+        match self.special(kind) {
+            Special::Service => {
+                let webhooks = Arc::make_mut(&mut self.webhooks).iter_mut();
+                for one in webhooks.filter(|one| is_removed(&one.webhook.service)) {
+                    one.failure.get_or_insert_with(failure);
+                }
+                let conversions = Arc::make_mut(&mut self.conversions).iter_mut();
+                for one in conversions.filter(|one| is_removed(&one.service)) {
+                    one.failure.get_or_insert_with(failure);
+                }
             }
+            Special::CustomResourceDefinition => {
+                Arc::make_mut(&mut self.conversions).retain(|one| one.definition != removed.name);
+            }
+            _ if *resource.group == *GROUP => {
+                Arc::make_mut(&mut self.webhooks)
+                    .retain(|one| one.kind != resource.kind || one.configuration != removed.name);
+                if let Some(policies) = &mut self.policies {
+                    policies.forget(&resource.kind, &removed.name);
+                }
+            }
+            _ => {}
         }
     }
 }

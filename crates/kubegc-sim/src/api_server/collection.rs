@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::behavior};
 
-use super::{ApiServer, Response, delete::valid};
+use super::{ApiServer, Key, Response, delete::valid};
 use crate::{
     Filter, StoredObject,
     status::{self, Refusal},
@@ -72,13 +72,8 @@ impl ApiServer {
             }
             let mut options = options.clone();
             options.grace_period_seconds = grace;
-            match self.delete_object(
-                kind,
-                &object.meta.namespace,
-                &object.meta.name,
-                &options,
-                &mut grace,
-            ) {
+            let key = Key::new(kind, &object.meta.namespace, &object.meta.name);
+            match self.delete_object(key, &options, &mut grace) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
                 Ok((response, _)) => {
                     let mut new = response.warnings;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use kubegc_core::{KindId, ResourceVersion, Uid};
 
-use super::{ApiServer, Event, EventType, crd, kinds::Special, service};
+use super::{ApiServer, Event, EventType, Key, crd, kinds::Special, service};
 use crate::{StoredObject, rng, types::facts::Facts};
 
 impl ApiServer {
@@ -75,9 +75,7 @@ impl ApiServer {
     /// Removes an object, and the objects that the server itself removes with it.
     pub(super) fn remove(&mut self, kind: KindId, object: &Arc<StoredObject>) -> Arc<StoredObject> {
         let last = self.commit(kind, StoredObject::clone(object), EventType::Deleted);
-        self.forget_webhooks(kind, &object.meta);
-        self.forget_conversions(kind, &object.meta);
-        self.forget_policies(kind, &object.meta);
+        self.forget(kind, &object.meta);
         match self.special(kind) {
             Special::CustomResourceDefinition => crd::withdraw(self, object),
             Special::Service => service::removed(self, object),
@@ -93,8 +91,15 @@ impl ApiServer {
     }
 
     /// The key in etcd, as some error messages print it.
-    pub(super) fn storage_key(&self, kind: KindId, namespace: &str, name: &str) -> String {
-        let resource = self.resource(kind);
+    pub(super) fn storage_key(
+        &self,
+        Key {
+            kind,
+            namespace,
+            name,
+        }: Key<'_>,
+    ) -> String {
+        let (resource, namespace) = (self.resource(kind), self.namespace_of(kind, namespace));
         let plural = &*resource.resource;
         let mut key = match resource.custom {
             true => format!("/registry/{}/{plural}", resource.group),

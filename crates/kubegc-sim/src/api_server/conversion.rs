@@ -6,9 +6,9 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, KindId, ObjectMeta};
+use kubegc_core::{ApiResource, KindId};
 
-use super::{ApiServer, admission::follow_service, kinds::Special};
+use super::ApiServer;
 use crate::status::{self, Refusal, RefusedBy};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -95,24 +95,6 @@ impl ApiServer {
                 let refusal = status::internal(webhook.message(self.resource(kind)));
                 Err(refusal.by(RefusedBy::Conversion(Arc::clone(&webhook.definition))))
             }
-        }
-    }
-
-    /// Follows the removal of a Service or of a CustomResourceDefinition.
-    pub(super) fn forget_conversions(&mut self, kind: KindId, removed: &ObjectMeta) {
-        let special = self.special(kind);
-        if self.conversions.is_empty()
-            || !matches!(special, Special::Service | Special::CustomResourceDefinition)
-        {
-            return;
-        }
-        let webhooks = Arc::make_mut(&mut self.conversions);
-        if special == Special::CustomResourceDefinition {
-            webhooks.retain(|one| one.definition != removed.name);
-            return;
-        }
-        for webhook in webhooks {
-            follow_service(webhook.service.as_ref(), &mut webhook.failure, removed);
         }
     }
 }

@@ -6,8 +6,8 @@ use kubegc_core::{Behavior, KindId, Uid, identity::split_api_version};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, admission, crd, hooks, namespace,
-    update::{Part, without_equal_references},
+    ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, crd, hooks, namespace,
+    update::{Part, Write, without_equal_references},
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -15,11 +15,8 @@ use crate::{
     types::{self, facts::Facts},
 };
 
-/// A generated name that is taken is generated again.
 const NAMES_ARE_DRAWN_AGAIN: Behavior = Behavior::since(31, 0, "kubernetes #122887");
-/// A custom resource without a kind is unrecognized.
 const UNNAMED_KINDS_ARE_UNRECOGNIZED: Behavior = Behavior::since(23, 0, "apimachinery 253c5118");
-/// The maximum number of attempts.
 const NAMES_DRAWN_MAX: u32 = 8;
 
 impl ApiServer {
@@ -215,7 +212,7 @@ impl ApiServer {
         if typed {
             types::admission::complete(self, self.resource(kind), &mut object, None)?;
         }
-        let request = hooks::Request::new("CREATE", kind, "", None);
+        let request = hooks::Request::new(kind, Part::Whole, None, None);
         self.mutate(request, Some(&mut object), |object| {
             if typed {
                 types::admission::complete(self, self.resource(kind), object, None)
@@ -249,7 +246,7 @@ impl ApiServer {
         }
         if typed {
             object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
-            self.prepare_created(kind, &mut object)?;
+            self.prepare_typed(kind, &mut object, None, Part::Whole)?;
         }
         if known.special == Special::Service && typed {
             super::service::refuse_unreferable(self, &object)?;
@@ -258,9 +255,14 @@ impl ApiServer {
         if is_allocated_first {
             self.allocate(kind, &mut object, None)?;
         }
-        let causes = self.problems(kind, &object, None, Part::Whole);
-        self.refuse_invalid(kind, &object.meta.name, causes)?;
-        warnings.extend(self.admit_object(request, &object, Part::Whole)?);
+        let write = Write {
+            kind,
+            part: Part::Whole,
+            new: &object,
+            old: None,
+        };
+        self.refuse_invalid(kind, &object.meta.name, self.problems(write))?;
+        warnings.extend(self.admit_object(write)?);
         if !object.meta.resource_version.is_empty() {
             let why = "resourceVersion should not be set on objects to be created";
             return Err(status::internal(why));
@@ -301,47 +303,44 @@ impl ApiServer {
         Ok(Response::new(201, ResponseBody::Object(object)).with(warnings))
     }
 
-    /// The problems that the schema of a kind finds in an object that is created, or that is to replace
-    /// `old`.
-    pub(super) fn kind_problems(
-        &self,
-        kind: KindId,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-        part: Part,
-    ) -> Vec<Cause> {
-        if self.special(kind) == Special::CustomResourceDefinition {
-            if self.settings.types && part == Part::Whole {
-                return self.definition_problems(kind, object, old);
-            }
-        } else if self.resource(kind).custom {
-            if self.is_decoded_by_schema(kind) {
-                return self.custom_problems(kind, object, old, part);
-            }
-        } else if &*self.resource(kind).group == admission::GROUP {
-            #[cfg(feature = "cel")]
-            return match &*self.resource(kind).kind {
-                name @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy") => {
-                    let is_checked = part == Part::Whole && self.schema(kind).is_some();
-                    let is_mutating = name == "MutatingAdmissionPolicy";
-                    match is_checked {
-                        true => self.rules().policy_problems(object, old, is_mutating),
-                        false => Vec::new(),
-                    }
+    /// The problems that the schema of a kind finds.
+    pub(super) fn kind_problems(&self, write: Write<'_>) -> Vec<Cause> {
+        let resource = self.resource(write.kind);
+        let (is_whole, is_typed) = (write.part == Part::Whole, self.schema(write.kind).is_some());
+        match (&*resource.group, &*resource.kind) {
+            _ if self.special(write.kind) == Special::CustomResourceDefinition => {
+                match self.settings.types && is_whole {
+                    true => self.definition_problems(write),
+                    false => Vec::new(),
                 }
-                _ => self.rules().conditions(object, old),
-            };
-        } else if &*self.resource(kind).group == "resource.k8s.io" && part == Part::Whole {
-            let access = match old {
-                None if self.schema(kind).is_some() => self.admin_access_problem(object),
-                _ => None,
-            };
-            let causes = access.into_iter();
+            }
+            _ if resource.custom => match self.is_decoded_by_schema(write.kind) {
+                true => self.custom_problems(write),
+                false => Vec::new(),
+            },
             #[cfg(feature = "cel")]
-            let causes = causes.chain(self.rules().device_selectors(object, old));
-            return causes.collect();
+            (super::admission::GROUP, kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy")) => {
+                match is_whole && is_typed {
+                    true => self
+                        .rules()
+                        .policy_problems(write, kind == "MutatingAdmissionPolicy"),
+                    false => Vec::new(),
+                }
+            }
+            #[cfg(feature = "cel")]
+            (super::admission::GROUP, _) => self.rules().conditions(write),
+            ("resource.k8s.io", _) if is_whole => {
+                let is_new = write.old.is_none() && is_typed;
+                let causes = is_new
+                    .then(|| self.admin_access_problem(write.new))
+                    .flatten()
+                    .into_iter();
+                #[cfg(feature = "cel")]
+                let causes = causes.chain(self.rules().device_selectors(write));
+                causes.collect()
+            }
+            _ => Vec::new(),
         }
-        Vec::new()
     }
 
     /// The problem of a claim or template that requests access to devices as an administrator.
@@ -504,11 +503,8 @@ fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
     if !finalizers.contains(&json!("kubernetes")) {
         finalizers.push(json!("kubernetes"));
     }
-    object
-        .field_mut("spec")
-        .insert("finalizers".to_owned(), finalizers.into());
-    let status = json!({"phase": "Active"});
-    object.body_mut().insert("status".to_owned(), status);
+    object.put(&["spec", "finalizers"], Some(&finalizers.into()));
+    object.put(&["status"], Some(&json!({"phase": "Active"})));
 }
 
 /// Sets the defaults of a pod that affect its deletion.

@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Response, Special, crd, namespace, service};
+use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
 use crate::{
     StoredObject,
     status::{self, Refusal, RefusedBy},
@@ -33,24 +33,15 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
 /// The response to a deletion, and whether the object is removed, which not every response shows.
 pub(super) type Outcome = (Response, bool);
 
-/// Whether the deletion is graceful, and its grace period.
-///
-/// # Upstream
-/// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in
-/// `pkg/registry/core/pod/strategy.go`, 1.20.2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Graceful {
-    /// It is not graceful.
-    No,
-    /// A graceful deletion is in progress, and this request changes nothing.
-    Pending,
-    /// A graceful deletion starts, or its grace period becomes shorter.
-    Until {
-        deletion: Timestamp,
-        seconds: i64,
-        first: bool,
-    },
+/// A graceful deletion that starts, or whose grace period becomes shorter.
+struct Graceful {
+    deletion: Timestamp,
+    seconds: i64,
+    first: bool,
 }
+
+/// A graceful deletion is in progress, and the request changes nothing.
+struct Pending;
 
 impl ApiServer {
     /// Deletes an object, with options as they were sent.
@@ -79,7 +70,7 @@ impl ApiServer {
         options: &DeleteOptions,
     ) -> Response {
         let mut response: Response = self
-            .try_delete(kind, namespace, name, options)
+            .try_delete(Key::new(kind, namespace, name), options)
             .map(|(response, _)| response)
             .into();
         let mut warnings = self.deletion_warnings(kind, options);
@@ -100,23 +91,17 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn try_delete(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        options: &DeleteOptions,
-    ) -> Result<Outcome, Refusal> {
-        let special = self.kind(kind)?.special;
-        if !self.resource(kind).verbs.delete {
-            return Err(status::method_not_allowed(self.resource(kind), None));
+    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+        let special = self.kind(key.kind)?.special;
+        if !self.resource(key.kind).verbs.delete {
+            return Err(status::method_not_allowed(self.resource(key.kind), None));
         }
         let mut grace = options.grace_period_seconds;
         let (mut response, is_removed) = match special {
-            Special::Namespace => namespace::delete(self, kind, name, options)?,
-            Special::CustomResourceDefinition => crd::delete(self, kind, name, options)?,
-            Special::Service => service::delete(self, kind, namespace, name, options)?,
-            Special::Pod | Special::None => self.delete_object(kind, namespace, name, options, &mut grace)?,
+            Special::Namespace => namespace::delete(self, key, options)?,
+            Special::CustomResourceDefinition => crd::delete(self, key, options)?,
+            Special::Service => service::delete(self, key, options)?,
+            Special::Pod | Special::None => self.delete_object(key, options, &mut grace)?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
         if !is_removed
@@ -132,42 +117,35 @@ impl ApiServer {
     /// the next object.
     pub(super) fn delete_object(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         options: &DeleteOptions,
         grace: &mut Option<i64>,
     ) -> Result<Outcome, Refusal> {
-        let existing = self.existing(kind, namespace, name)?;
+        let (kind, existing) = (key.kind, self.existing(key)?);
         let mut expected_version = self.expectations(kind, &existing.meta, options)?;
-        let graceful = self.gracefulness(kind, &existing, grace);
-        if graceful == Graceful::Pending {
+        let Ok(graceful) = self.gracefulness(kind, &existing, grace) else {
             return Ok((self.deleted(kind, existing), false));
-        }
+        };
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
         let finalizers = self.finalizers_after(kind, &existing.meta, options);
         let mut last = existing;
-        if graceful != Graceful::No || finalizers.is_some() || !last.meta.finalizers.is_empty() {
+        if graceful.is_some() || finalizers.is_some() || !last.meta.finalizers.is_empty() {
             let mut meta = last.meta.clone();
             if let Some(finalizers) = finalizers {
                 meta.finalizers = finalizers;
             }
-            let stays = match graceful {
-                Graceful::Until {
-                    deletion,
-                    seconds,
-                    first,
-                } => {
-                    meta.deletion_timestamp = Some(deletion);
-                    meta.deletion_grace_period_seconds = Some(seconds);
-                    if first && meta.generation > 0 {
+            let stays = match &graceful {
+                Some(graceful) => {
+                    meta.deletion_timestamp = Some(graceful.deletion);
+                    meta.deletion_grace_period_seconds = Some(graceful.seconds);
+                    if graceful.first && meta.generation > 0 {
                         meta.generation += 1;
                     }
                     last = self.store_meta(kind, last, meta, options.dry_run);
-                    !last.meta.finalizers.is_empty() || seconds > 0
+                    !last.meta.finalizers.is_empty() || graceful.seconds > 0
                 }
-                Graceful::No | Graceful::Pending if meta.finalizers.is_empty() => false,
-                Graceful::No | Graceful::Pending => {
+                None if meta.finalizers.is_empty() => false,
+                None => {
                     mark_terminating(&mut meta, self.now);
                     last = self.store_meta(kind, last, meta, options.dry_run);
                     true
@@ -180,10 +158,8 @@ impl ApiServer {
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
             {
                 // If nothing was stored in between, the server takes the version of an empty object here.
-                *version = match graceful {
-                    Graceful::Until { .. } => last.meta.resource_version.clone(),
-                    Graceful::No | Graceful::Pending => ResourceVersion::default(),
-                };
+                let stored = graceful.map(|_| last.meta.resource_version.clone());
+                *version = stored.unwrap_or_default();
             }
             if options.dry_run {
                 return Ok((Response::ok(last).with(warnings), true));
@@ -195,10 +171,10 @@ impl ApiServer {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {}",
-                self.storage_key(kind, &last.meta.namespace, name),
+                self.storage_key(key),
                 last.meta.resource_version
             );
-            return Err(status::conflict(self.resource(kind), name, &why).by(RefusedBy::Conflict));
+            return Err(status::conflict(self.resource(kind), key.name, &why).by(RefusedBy::Conflict));
         }
         if !options.dry_run {
             let removed = self.remove(kind, &last);
@@ -269,37 +245,43 @@ impl ApiServer {
         }
     }
 
-    fn gracefulness(&self, kind: KindId, object: &StoredObject, grace: &mut Option<i64>) -> Graceful {
+    /// The graceful deletion that a request starts or changes; `None` for a deletion that is not graceful.
+    ///
+    /// # Upstream
+    /// `BeforeDelete` in `apiserver/pkg/registry/rest/delete.go`; `CheckGracefulDelete` in
+    /// `pkg/registry/core/pod/strategy.go`, 1.20.2.
+    fn gracefulness(
+        &self,
+        kind: KindId,
+        object: &StoredObject,
+        grace: &mut Option<i64>,
+    ) -> Result<Option<Graceful>, Pending> {
         let negative_is_one = self.version.has(behavior::NEGATIVE_GRACE_IS_ONE);
-        let settled = |seconds: i64| {
-            if negative_is_one && seconds < 0 {
-                1
-            } else {
-                seconds
-            }
+        let settled = |seconds: i64| match negative_is_one && seconds < 0 {
+            true => 1,
+            false => seconds,
         };
         *grace = grace.map(settled);
         if self.special(kind) != Special::Pod {
-            return Graceful::No;
+            return Ok(None);
         }
         let meta = &object.meta;
-        if let Some(deletion) = meta.deletion_timestamp {
+        let first = meta.deletion_timestamp.is_none();
+        if let Some(end) = meta.deletion_timestamp {
             let stored = match meta.deletion_grace_period_seconds.map(settled) {
-                None | Some(0) => return Graceful::No,
+                None | Some(0) => return Ok(None),
                 Some(stored) => stored,
             };
-            return match *grace {
-                Some(seconds) if seconds < stored => Graceful::Until {
-                    deletion: later(later(deletion, stored.saturating_neg()), seconds),
-                    seconds,
-                    first: false,
-                },
-                Some(_) => Graceful::Pending,
-                None => {
-                    *grace = Some(stored);
-                    Graceful::Pending
-                }
-            };
+            let seconds = *grace.get_or_insert(stored);
+            if seconds >= stored {
+                return Err(Pending);
+            }
+            let deletion = later(later(end, stored.saturating_neg()), seconds);
+            return Ok(Some(Graceful {
+                deletion,
+                seconds,
+                first,
+            }));
         }
         let mut seconds = grace
             .or_else(|| object.at(&["spec", "terminationGracePeriodSeconds"])?.as_i64())
@@ -308,13 +290,13 @@ impl ApiServer {
         if unscheduled || matches!(object.text_at(&["status", "phase"]), "Succeeded" | "Failed") {
             seconds = 0;
         }
-        let seconds = settled(seconds);
-        *grace = Some(seconds);
-        Graceful::Until {
-            deletion: later(self.now.truncate_to_secs(), seconds),
+        let seconds = *grace.insert(settled(seconds));
+        let deletion = later(self.now.truncate_to_secs(), seconds);
+        Ok(Some(Graceful {
+            deletion,
             seconds,
-            first: true,
-        }
+            first,
+        }))
     }
 
     /// The finalizers after the garbage collector's part in this deletion; `None` if the set is unchanged.
@@ -347,10 +329,30 @@ impl ApiServer {
             has_nil_bytes: false,
             ..StoredObject::clone(&existing)
         };
-        if dry_run {
-            return Arc::new(object);
+        self.store_marked(kind, object, dry_run)
+    }
+
+    fn store_marked(&mut self, kind: KindId, object: StoredObject, dry_run: bool) -> Arc<StoredObject> {
+        match dry_run {
+            true => Arc::new(object),
+            false => self.commit(kind, object, EventType::Modified),
         }
-        self.commit(kind, object, EventType::Modified)
+    }
+
+    /// Marks a namespace or a definition for deletion. `change` sets the fields of its kind.
+    pub(super) fn mark(
+        &mut self,
+        kind: KindId,
+        existing: &StoredObject,
+        options: &DeleteOptions,
+        change: impl FnOnce(&mut StoredObject),
+    ) -> Result<Outcome, Refusal> {
+        let warnings = self.admit_deletion(kind, existing, options.dry_run)?;
+        let mut object = existing.clone();
+        object.meta.deletion_timestamp = Some(self.now.truncate_to_secs());
+        change(&mut object);
+        let object = self.store_marked(kind, object, options.dry_run);
+        Ok((Response::ok(object).with(warnings), false))
     }
 
     /// The response to a deletion that is finished or in progress.

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Behavior, KindId};
 
-use super::{ApiServer, Response};
+use super::{ApiServer, Key, Response};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
@@ -13,7 +13,6 @@ use crate::{
     },
 };
 
-/// Export is no longer supported.
 const EXPORT_IS_REMOVED: Behavior = Behavior::since(21, 0, "kubernetes #98312");
 
 impl ApiServer {
@@ -23,18 +22,13 @@ impl ApiServer {
     /// `getResourceHandler` in `apiserver/pkg/endpoints/handlers/get.go`, `Store.Export` in
     /// `registry/generic/registry/store.go`, 1.20.2.
     pub fn exported(&self, kind: KindId, namespace: &str, name: &str, exact: bool) -> Response {
-        self.try_export(kind, namespace, name, exact)
+        self.try_export(Key::new(kind, namespace, name), exact)
             .map(|object| Response::ok(object.into()))
             .into()
     }
 
-    fn try_export(
-        &self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        exact: bool,
-    ) -> Result<StoredObject, Refusal> {
+    fn try_export(&self, key: Key<'_>, exact: bool) -> Result<StoredObject, Refusal> {
+        let kind = key.kind;
         self.kind(kind)?;
         let resource = self.resource(kind);
         if self.version.has(EXPORT_IS_REMOVED) {
@@ -45,7 +39,7 @@ impl ApiServer {
             let why = format!("export of {:?} is not supported", resource.resource);
             return Err(status::bad_request(why));
         }
-        let mut object = StoredObject::clone(&*self.existing(kind, namespace, name)?);
+        let mut object = StoredObject::clone(&*self.existing(key)?);
         let meta = &mut object.meta;
         meta.uid = "".into();
         meta.creation_timestamp = None;

@@ -12,7 +12,7 @@ use kubegc_core::{
 };
 use serde_json::{Value, json};
 
-use super::{ApiServer, admission, patch::Operations};
+use super::{ApiServer, admission, patch::Operations, update::Part};
 use crate::{
     StoredObject, label_selector,
     object::list,
@@ -23,7 +23,6 @@ use crate::{
 const MUTATING: &str = "mutatingwebhookconfigurations";
 const VALIDATING: &str = "validatingwebhookconfigurations";
 
-/// `matchConditions` are evaluated.
 const CONDITIONS_ARE_EVALUATED: Behavior = Behavior::since(28, 0, "AdmissionWebhookMatchConditions, beta");
 
 /// The response of a webhook.
@@ -66,39 +65,55 @@ impl fmt::Debug for AdmissionHook {
 /// The hooks by the names of webhooks; `None` where stored configurations have no effect.
 pub(super) type Hooks = Option<Arc<BTreeMap<String, AdmissionHook>>>;
 
+/// A request that webhooks and policies review.
 #[derive(Clone, Copy)]
 pub(super) struct Request<'a> {
-    pub(super) operation: &'static str,
     pub(super) kind: KindId,
-    pub(super) subresource: &'static str,
+    pub(super) part: Part,
     /// The kind of the body, if it is not that of the object: that of an eviction, binding or scale.
     pub(super) body: Option<&'a ApiResource>,
+    /// The object before the request.
     pub(super) old: Option<&'a StoredObject>,
+    /// The object as it will be stored; `None` where it is deleted.
+    pub(super) new: Option<&'a StoredObject>,
     pub(super) dry_run: bool,
 }
 
 impl<'a> Request<'a> {
     /// A request whose body has the kind of the object.
     pub(super) const fn new(
-        operation: &'static str,
         kind: KindId,
-        subresource: &'static str,
+        part: Part,
         old: Option<&'a StoredObject>,
+        new: Option<&'a StoredObject>,
     ) -> Self {
         Self {
-            operation,
             kind,
-            subresource,
+            part,
             body: None,
             old,
+            new,
             dry_run: false,
         }
     }
 
+    pub(super) const fn operation(self) -> &'static str {
+        match (self.part, self.old, self.new) {
+            (Part::Binding | Part::Eviction, ..) | (_, None, _) => "CREATE",
+            (_, _, Some(_)) => "UPDATE",
+            (_, _, None) => "DELETE",
+        }
+    }
+
+    /// The object after the request, or else before it.
+    pub(super) fn object(self) -> Option<&'a StoredObject> {
+        self.new.or(self.old)
+    }
+
     /// The metadata of the object before and after the request, as far as it exists.
-    pub(super) fn metas(self, new: Option<&'a StoredObject>) -> Vec<&'a ObjectMeta> {
-        let objects = [self.old, new].into_iter().flatten();
-        objects.map(|object| &*object.meta).collect()
+    pub(super) fn metas(self) -> impl Iterator<Item = &'a ObjectMeta> {
+        let objects = [self.old, self.new].into_iter().flatten();
+        objects.map(|object| &*object.meta)
     }
 }
 
@@ -206,7 +221,8 @@ impl ApiServer {
             if is_reinvocation && !calls.to_reinvoke.contains(&position) {
                 continue;
             }
-            let Some(admission) = self.review(configured, request, object.as_deref())? else {
+            let new = object.as_deref();
+            let Some(admission) = self.review(configured, Request { new, ..request })? else {
                 continue;
             };
             if let Admission::Patch(patch) = admission
@@ -237,19 +253,14 @@ impl ApiServer {
         Ok(changed)
     }
 
-    /// Evaluates the policies and calls the validating webhooks. Returns warnings. `object`: the object as it
-    /// will be stored; `None` where it is deleted.
+    /// Evaluates the policies and calls the validating webhooks. Returns warnings.
     ///
     /// # Errors
     /// The refusal of a policy or webhook, or 500 if a webhook cannot be called.
-    pub(super) fn call_validating(
-        &mut self,
-        request: Request<'_>,
-        object: Option<&StoredObject>,
-    ) -> Result<Vec<String>, Refusal> {
-        let warnings = self.evaluate_policies(request, object)?;
+    pub(super) fn call_validating(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
+        let warnings = self.evaluate_policies(request)?;
         for configured in self.configured(VALIDATING) {
-            self.review(&configured, request, object)?;
+            self.review(&configured, request)?;
         }
         Ok(warnings)
     }
@@ -275,17 +286,12 @@ impl ApiServer {
 
     /// Calls a webhook. `None`: it does not match. A webhook that cannot be called and whose failure is
     /// ignored allows the request.
-    fn review(
-        &self,
-        configured: &Configured,
-        request: Request<'_>,
-        object: Option<&StoredObject>,
-    ) -> Result<Option<Admission>, Refusal> {
+    fn review(&self, configured: &Configured, request: Request<'_>) -> Result<Option<Admission>, Refusal> {
         let webhook = &configured.webhook;
-        if !self.is_called(webhook, request, object) {
+        if !self.is_called(webhook, request) {
             return Ok(None);
         }
-        let review = self.review_request(request, object);
+        let review = self.review_request(request);
         if !self.meets_conditions(configured, request, &review)? {
             return Ok(None);
         }
@@ -316,15 +322,16 @@ impl ApiServer {
     }
 
     /// The `request` of an `AdmissionReview`.
-    pub(super) fn review_request(&self, request: Request<'_>, object: Option<&StoredObject>) -> Value {
+    pub(super) fn review_request(&self, request: Request<'_>) -> Value {
         let resource = self.resource(request.kind);
         let body = request.body.unwrap_or(resource);
         let json_of =
             |object: Option<&StoredObject>| object.map_or(Value::Null, |object| object.to_json(body));
-        let meta = request.old.or(object).map(|object| &object.meta);
+        let meta = request.metas().next();
+        let operation = request.operation();
         let kind = json!({"group": &*body.group, "version": &*body.version, "kind": &*body.kind});
         let addressed = json!({"group": &*resource.group, "version": &*resource.version, "resource": &*resource.resource});
-        let options = match request.operation {
+        let options = match operation {
             "DELETE" => json!({"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}),
             operation => json!({
                 "kind": if operation == "CREATE" { "CreateOptions" } else { "UpdateOptions" },
@@ -333,11 +340,9 @@ impl ApiServer {
             }),
         };
         // Webhooks only return it.
-        let operation = request
-            .operation
-            .bytes()
-            .fold(0, |sum, byte| sum * 31 + u64::from(byte));
-        let numbers = [self.revision, self.uids_generated, operation].into_iter();
+        let letters = operation.bytes();
+        let letters = letters.fold(0, |sum, byte| sum * 31 + u64::from(byte));
+        let numbers = [self.revision, self.uids_generated, letters].into_iter();
         let id = numbers.fold(self.settings.seed, |id, number| rng::mix(id ^ number));
         let mut review = json!({
             "uid": format!("00000000-0000-4000-8000-{:012x}", id >> 16),
@@ -346,16 +351,16 @@ impl ApiServer {
             "requestKind": kind,
             "requestResource": addressed,
             "name": meta.map_or("", |meta| &*meta.name),
-            "operation": request.operation,
+            "operation": operation,
             "userInfo": self.user_info(&self.user),
-            "object": json_of(object),
+            "object": json_of(request.new),
             "oldObject": json_of(request.old),
             "dryRun": request.dry_run || self.is_dry_run,
             "options": options,
         });
         // Empty fields are omitted.
         let namespace = meta.map_or("", |meta| &*meta.namespace);
-        let subresource = request.subresource;
+        let subresource = request.part.subresource();
         let more = [
             ("namespace", namespace),
             ("subResource", subresource),

@@ -6,6 +6,25 @@ use kubegc_core::{ApiResource, Catalog, KindId};
 
 use crate::types::StructId;
 
+/// The address of one object.
+#[derive(Clone, Copy)]
+pub(crate) struct Key<'a> {
+    pub(super) kind: KindId,
+    /// Empty, or ignored, for cluster-scoped kinds.
+    pub(super) namespace: &'a str,
+    pub(super) name: &'a str,
+}
+
+impl<'a> Key<'a> {
+    pub(crate) const fn new(kind: KindId, namespace: &'a str, name: &'a str) -> Self {
+        Self {
+            kind,
+            namespace,
+            name,
+        }
+    }
+}
+
 /// The kinds and their properties in the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shape {
@@ -93,7 +112,6 @@ impl Shape {
         Some(kind)
     }
 
-    /// The table of a resource, if the catalog has it.
     pub(super) fn table_of(&self, qualified: &str) -> Option<u32> {
         self.table_of.get(qualified).copied()
     }

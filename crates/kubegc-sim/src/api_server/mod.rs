@@ -40,6 +40,7 @@ pub(crate) use apply::ManagedFields;
 pub use conversion::ConversionWebhook;
 pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep, version_priority};
 pub use hooks::{Admission, AdmissionHook};
+pub(crate) use kinds::Key;
 pub use policy::UndecidedRequest;
 pub use request::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
@@ -433,10 +434,10 @@ impl ApiServer {
     }
 
     /// One stored object; or the 404, or the 500 if it cannot be converted to the version of the kind.
-    fn existing(&self, kind: KindId, namespace: &str, name: &str) -> Result<Arc<StoredObject>, Refusal> {
-        let stored = self.object(kind, namespace, name).cloned();
-        let object = stored.ok_or_else(|| status::not_found(self.resource(kind), name))?;
-        self.check_conversion(kind)?;
+    fn existing(&self, key: Key<'_>) -> Result<Arc<StoredObject>, Refusal> {
+        let stored = self.object(key.kind, key.namespace, key.name).cloned();
+        let object = stored.ok_or_else(|| status::not_found(self.resource(key.kind), key.name))?;
+        self.check_conversion(key.kind)?;
         Ok(object)
     }
 }

@@ -3,15 +3,13 @@
 //! A deleted namespace is only marked. A controller outside the server removes its content and then empties
 //! `spec.finalizers` through the `finalize` subresource. The server then removes the namespace.
 
-use std::sync::Arc;
-
 use kubegc_core::{
     Behavior, DefaultDeletion, DeleteOptions, KindId, PropagationPolicy, Scope,
     deletion::{Propagation, finalizers_of_deletion},
 };
 use serde_json::Value;
 
-use super::{ApiServer, EventType, Response, delete::Outcome};
+use super::{ApiServer, Key, Response, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Details, Refusal},
@@ -37,35 +35,28 @@ impl ApiServer {
 /// `NamespaceLifecycle`, 1.20.2.
 pub(super) fn delete(
     server: &mut ApiServer,
-    kind: KindId,
-    name: &str,
+    key: Key<'_>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
+    let Key { kind, name, .. } = key;
     if IMMORTAL.contains(&name) {
         let why = "this namespace may not be deleted";
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
-    let existing = server.existing(kind, "", name)?;
+    let existing = server.existing(key)?;
     server.check_before_marking(kind, &existing.meta, options)?;
     if !existing.meta.is_deleting() {
-        let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
-        let mut object = StoredObject::clone(&existing);
-        object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
-        set_finalizers(&mut object, options);
-        let status = object.field_mut("status");
-        status.insert("phase".to_owned(), "Terminating".into());
-        let object = if options.dry_run {
-            Arc::new(object)
-        } else {
-            server.commit(kind, object, EventType::Modified)
-        };
-        return Ok((Response::ok(object).with(warnings), false));
+        return server.mark(kind, &existing, options, |object| {
+            set_finalizers(object, options);
+            let status = object.field_mut("status");
+            status.insert("phase".to_owned(), "Terminating".into());
+        });
     }
     if !spec_finalizers(&existing).is_empty() {
         return Ok((Response::ok(existing), false));
     }
     let mut grace = options.grace_period_seconds;
-    server.delete_object(kind, "", name, options, &mut grace)
+    server.delete_object(key, options, &mut grace)
 }
 
 /// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false`

@@ -14,7 +14,7 @@ use std::{
 };
 
 use kubegc_core::{
-    Behavior, KindId, ObjectMeta, RequestMatcher, Uid,
+    Behavior, RequestMatcher, Uid,
     admission::{MatchResources, ParameterReference, Policy, PolicyBinding, Validation},
 };
 use serde_json::Value;
@@ -48,7 +48,6 @@ pub struct UndecidedRequest {
     pub was_terminating: bool,
 }
 
-/// Policies and bindings by name.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     policies: BTreeMap<Arc<str>, Policy>,
@@ -120,16 +119,11 @@ impl ApiServer {
         table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
     }
 
-    /// Evaluates the policies for a request. Returns warnings. `object`: the object as it will be stored;
-    /// `None` where it is deleted.
+    /// Evaluates the policies for a request. Returns warnings.
     ///
     /// # Errors
     /// The refusal of a policy.
-    pub(super) fn evaluate_policies(
-        &mut self,
-        request: Request<'_>,
-        object: Option<&StoredObject>,
-    ) -> Result<Vec<String>, Refusal> {
+    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
         let Some(policies) = self.policies.as_ref().filter(|_| self.has_policies()) else {
             return Ok(Vec::new());
         };
@@ -144,7 +138,6 @@ impl ApiServer {
         let reviewed = Reviewed {
             server: self,
             request,
-            object,
             is_partial,
             #[cfg(feature = "cel")]
             review: OnceCell::new(),
@@ -237,20 +230,18 @@ impl ApiServer {
             bindings: bindings.collect(),
         }
     }
+}
 
+impl Policies {
     /// Follows the removal of a policy or binding.
-    pub(super) fn forget_policies(&mut self, kind: KindId, removed: &ObjectMeta) {
-        let Some(policies) = &mut self.policies else {
-            return;
-        };
-        let resource = &self.shape.catalog[kind];
-        if policies.given.bindings.is_empty() || *resource.group != *admission::GROUP {
+    pub(super) fn forget(&mut self, kind: &str, removed: &str) {
+        if self.given.bindings.is_empty() {
             return;
         }
-        let given = Arc::make_mut(&mut policies.given);
-        match &*resource.kind {
-            POLICY => given.policies.retain(|name, _| *name != removed.name),
-            BINDING => given.bindings.retain(|name, _| *name != removed.name),
+        let given = Arc::make_mut(&mut self.given);
+        match kind {
+            POLICY => drop(given.policies.remove(removed)),
+            BINDING => drop(given.bindings.remove(removed)),
             _ => {}
         }
     }
@@ -260,7 +251,6 @@ impl ApiServer {
 struct Reviewed<'a> {
     server: &'a ApiServer,
     request: Request<'a>,
-    object: Option<&'a StoredObject>,
     /// Whether only metadata of objects is known.
     is_partial: bool,
     /// The `request` of an `AdmissionReview`.
@@ -272,18 +262,21 @@ struct Reviewed<'a> {
 }
 
 impl Reviewed<'_> {
-    fn metas(&self) -> Vec<&ObjectMeta> {
-        self.request.metas(self.object)
+    /// The namespace of the object; empty for cluster-scoped ones.
+    fn own_namespace(&self) -> &str {
+        self.request.object().map_or("", |object| &*object.meta.namespace)
     }
 
     fn matches(&self, resources: &MatchResources) -> bool {
-        let (server, request, metas) = (self.server, self.request, self.metas());
+        let (server, request) = (self.server, self.request);
         let equivalent = resources.matches_equivalent;
-        let matches = |rules: &[RequestMatcher]| server.matches_rules(rules, equivalent, request, &metas);
+        let matches = |rules: &[RequestMatcher]| server.matches_rules(rules, equivalent, request);
         (resources.rules.is_empty() || matches(&resources.rules))
             && !matches(&resources.excluded)
-            && server.is_in_namespace(&resources.namespace_selector, request.kind, &metas)
-            && metas.iter().any(|meta| resources.object_selector.matches(meta))
+            && server.is_in_namespace(&resources.namespace_selector, request)
+            && request
+                .metas()
+                .any(|meta| resources.object_selector.matches(meta))
     }
 
     /// The parameters of a policy: one null if it has none.
@@ -303,10 +296,8 @@ impl Reviewed<'_> {
         };
         let resource = &catalog[kind_id];
         let name = &reference.name;
-        let own = self.metas();
-        let own = own.last().map_or("", |meta| &*meta.namespace);
         let namespace = match (resource.is_namespaced(), &*reference.namespace) {
-            (true, "") => own,
+            (true, "") => self.own_namespace(),
             (true, namespace) => namespace,
             (false, "") => "",
             (false, _) => {
@@ -386,23 +377,39 @@ impl Reviewed<'_> {
 
     /// Whether an expression holds. The literals `true` and `false` need no CEL.
     fn holds(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<bool, Problem> {
-        match expression.trim().parse::<bool>() {
-            Ok(holds) => Ok(holds),
-            Err(_) => self.evaluate(expression, policy, parameter),
+        if let Ok(holds) = expression.trim().parse::<bool>() {
+            return Ok(holds);
         }
+        let result = self.evaluate(expression, policy, parameter)?;
+        let holds = result.as_bool().ok_or("must evaluate to bool");
+        holds.map_err(|problem| Problem::Error(problem.to_owned()))
     }
 
+    /// The result of an expression if it is a text or truth value, or else null.
     #[cfg(feature = "cel")]
-    fn evaluate(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<bool, Problem> {
-        let scene = self
-            .scene(expression, policy, parameter)
-            .ok_or(Problem::Unknown)?;
-        let holds = self.server.rules().holds(expression, scene);
-        holds.map_err(Problem::Error)
+    fn evaluate(&self, expression: &str, policy: &Policy, parameter: &Value) -> Result<Value, Problem> {
+        let rules = self.server.rules();
+        if self.is_partial && !rules.is_of_metadata(expression, &policy.variables) {
+            return Err(Problem::Unknown);
+        }
+        let namespace = || {
+            let namespace = self.server.namespace_object(self.own_namespace());
+            let kind = self.server.catalog().mapping("v1", "Namespace");
+            let shown = |kind| Some(namespace?.to_json(self.server.resource(kind)));
+            kind.and_then(shown).unwrap_or_default()
+        };
+        let review = || self.server.review_request(self.request);
+        let scene = super::crd::cel::policy::Scene {
+            review: self.review.get_or_init(review),
+            namespace: self.namespace.get_or_init(namespace),
+            parameter,
+            variables: &policy.variables,
+        };
+        rules.evaluated(expression, scene).map_err(Problem::Error)
     }
 
     #[cfg(not(feature = "cel"))]
-    fn evaluate(&self, _: &str, _: &Policy, _: &Value) -> Result<bool, Problem> {
+    fn evaluate(&self, _: &str, _: &Policy, _: &Value) -> Result<Value, Problem> {
         Err(match self.is_partial {
             true => Problem::Unknown,
             false => Problem::Error("evaluation needs the feature `cel`".to_owned()),
@@ -410,51 +417,11 @@ impl Reviewed<'_> {
     }
 
     fn message(&self, validation: &Validation, policy: &Policy, parameter: &Value) -> String {
-        let evaluated = self.evaluated_message(&validation.message_expression, policy, parameter);
-        evaluated.unwrap_or_else(|| match validation.message.trim() {
+        let evaluated = self.evaluate(&validation.message_expression, policy, parameter);
+        let message = evaluated.ok().and_then(|text| shown_message(text.as_str()?));
+        message.unwrap_or_else(|| match validation.message.trim() {
             "" => format!("failed expression: {}", validation.expression.trim()),
             message => message.to_owned(),
-        })
-    }
-
-    #[cfg(feature = "cel")]
-    fn evaluated_message(&self, expression: &str, policy: &Policy, parameter: &Value) -> Option<String> {
-        if expression.is_empty() {
-            return None;
-        }
-        let scene = self.scene(expression, policy, parameter)?;
-        self.server.rules().message(expression, scene)
-    }
-
-    #[cfg(not(feature = "cel"))]
-    const fn evaluated_message(&self, _: &str, _: &Policy, _: &Value) -> Option<String> {
-        None
-    }
-
-    /// The variables of an expression; `None` if it reads data that the server does not have.
-    #[cfg(feature = "cel")]
-    fn scene<'s>(
-        &'s self,
-        expression: &str,
-        policy: &'s Policy,
-        parameter: &'s Value,
-    ) -> Option<super::crd::cel::policy::Scene<'s>> {
-        if self.is_partial && !self.server.rules().is_of_metadata(expression, &policy.variables) {
-            return None;
-        }
-        let namespace = || {
-            let name = self.metas().last().map(|meta| Arc::clone(&meta.namespace));
-            let namespace = name.and_then(|name| self.server.namespace_object(&name));
-            let kind = self.server.catalog().mapping("v1", "Namespace");
-            let shown = |kind: KindId| Some(namespace?.to_json(self.server.resource(kind)));
-            kind.and_then(shown).unwrap_or_default()
-        };
-        let review = || self.server.review_request(self.request, self.object);
-        Some(super::crd::cel::policy::Scene {
-            review: self.review.get_or_init(review),
-            namespace: self.namespace.get_or_init(namespace),
-            parameter,
-            variables: &policy.variables,
         })
     }
 
@@ -462,8 +429,7 @@ impl Reviewed<'_> {
         let policy = &binding.policy;
         let why = format!("{POLICY} '{policy}' with binding '{name}' denied request: {message}");
         let cause = Cause::new("", "", why.clone());
-        let metas = self.metas();
-        let object = metas.first().map_or("", |meta| &*meta.name);
+        let object = self.request.metas().next().map_or("", |meta| &*meta.name);
         let resource = self.server.resource(self.request.kind);
         let mut refusal = status::forbidden(resource, object, &why, vec![cause]);
         let (code, reason) = match reason {
@@ -479,6 +445,16 @@ impl Reviewed<'_> {
             binding: Arc::clone(name),
         })
     }
+}
+
+/// The longest message of an expression, in bytes.
+const MESSAGE_BYTES_MAX: usize = 5 * 1024;
+
+/// The message that an expression returned, if it can be shown.
+pub(super) fn shown_message(message: &str) -> Option<String> {
+    let message = message.trim();
+    let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
+    fits.then(|| message.to_owned())
 }
 
 fn text(value: &Value, key: &str) -> Arc<str> {

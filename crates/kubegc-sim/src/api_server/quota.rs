@@ -14,21 +14,18 @@ use std::{
 use kubegc_core::{ApiResource, Behavior, KindId, Quantity, Timestamp};
 use serde_json::{Map, Value};
 
-use super::{ApiServer, EventType};
+use super::{ApiServer, EventType, update::Write};
 use crate::{
     StoredObject,
     object::list,
     status::{self, Refusal, RefusedBy},
-    types::qos,
+    types::qos::{self, Amounts},
 };
-
-type Amounts = BTreeMap<String, Quantity>;
 
 /// A refusal names the containers that lack a request or limit.
 const CONTAINERS_ARE_NAMED: Behavior = Behavior::since_about(24, "kubernetes #107210");
 /// The containers of a pod with resources of its own need none.
 const PODS_HAVE_RESOURCES: Behavior = Behavior::since(34, 0, "the feature gate PodLevelResources is on");
-/// Resizing a pod is charged.
 const RESIZES_ARE_CHARGED: Behavior =
     Behavior::since(33, 0, "the feature gate InPlacePodVerticalScaling is on");
 /// A scope selects claims by their class of attributes.
@@ -56,22 +53,16 @@ const OF_CLASS: &str = ".storageclass.storage.k8s.io/";
 
 impl ApiServer {
     /// Refuses a request that would exceed a quota of its namespace, and charges the quotas otherwise.
-    /// `old`: the object before an update.
     ///
     /// # Errors
     /// 403 with the name of the quota.
-    pub(super) fn charge_quotas(
-        &mut self,
-        kind: KindId,
-        subresource: &str,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<(), Refusal> {
+        let Write { new: object, old, .. } = write;
         let Some(quotas) = self.quotas_of(&object.meta.namespace) else {
             return Ok(());
         };
-        let resource = self.resource(kind);
-        let is_handled = match (&*resource.group, &*resource.resource, subresource) {
+        let resource = self.resource(write.kind);
+        let is_handled = match (&*resource.group, &*resource.resource, write.part.subresource()) {
             ("", "pods", "resize") => self.version.has(RESIZES_ARE_CHARGED),
             ("", "persistentvolumeclaims" | "services", "") => true,
             (_, _, "") => old.is_none(),
@@ -462,10 +453,7 @@ fn masked(amounts: &Amounts, names: &Amounts) -> Amounts {
 
 fn sum(one: &Amounts, other: &Amounts) -> Amounts {
     let mut all = one.clone();
-    for (name, amount) in other {
-        let known = all.get(name).map_or(*amount, |known| known.plus(*amount));
-        all.insert(name.clone(), known);
-    }
+    qos::add(&mut all, other);
     all
 }
 

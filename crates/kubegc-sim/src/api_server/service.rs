@@ -10,7 +10,7 @@
 use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta, version::behavior};
 use serde_json::Value;
 
-use super::{ApiServer, ResponseBody, Special, delete::Outcome};
+use super::{ApiServer, Key, ResponseBody, Special, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Refusal},
@@ -24,19 +24,17 @@ const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #9
 /// the Service waits for a finalizer.
 pub(super) fn delete(
     server: &mut ApiServer,
-    kind: KindId,
-    namespace: &str,
-    name: &str,
+    key: Key<'_>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
-    let service = server.existing(kind, namespace, name)?;
+    let service = server.existing(key)?;
     let mut grace = options.grace_period_seconds;
-    let (mut response, is_removed) = server.delete_object(kind, namespace, name, options, &mut grace)?;
+    let (mut response, is_removed) = server.delete_object(key, options, &mut grace)?;
     if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         if !options.dry_run {
             delete_endpoints(server, &service.meta);
         }
-        let deleted = status::deleted(server.resource(kind), &service.meta.name, &service.meta.uid);
+        let deleted = status::deleted(server.resource(key.kind), &service.meta.name, &service.meta.uid);
         response.body = ResponseBody::Status(deleted);
     }
     Ok((response, is_removed))
@@ -122,9 +120,10 @@ fn delete_endpoints(server: &mut ApiServer, service: &ObjectMeta) {
     let Some(kind) = server.shape.catalog.by_resource("", "v1", "endpoints") else {
         return;
     };
-    let options = DeleteOptions::default();
+    let (key, options) = (
+        Key::new(kind, &service.namespace, &service.name),
+        DeleteOptions::default(),
+    );
     // Without preconditions the only error is a 404: a Service need not have Endpoints.
-    let _ignored = server.without_webhooks(|server| {
-        server.delete_object(kind, &service.namespace, &service.name, &options, &mut None)
-    });
+    let _ignored = server.without_webhooks(|server| server.delete_object(key, &options, &mut None));
 }

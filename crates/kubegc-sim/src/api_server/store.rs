@@ -158,7 +158,6 @@ impl EventLog {
         (revision >= self.forgotten).then(|| self.retained_since(revision))
     }
 
-    /// The retained changes after a revision.
     pub(crate) fn retained_since(&self, revision: u64) -> Iter<'_, Event> {
         // A watch that keeps up requests the tail: check the last change before searching.
         let start = match self.events.back() {

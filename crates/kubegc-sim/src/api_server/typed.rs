@@ -1,8 +1,6 @@
 //! Preparation, admission and allocation for objects of built-in types, and the fields that a kind does not
 //! have.
 
-use std::sync::Arc;
-
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
@@ -27,44 +25,41 @@ const NIL_BYTES_ARE_EMPTY: [Behavior; 5] = [
 ];
 
 impl ApiServer {
-    pub(super) fn prepare_created(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
-        let resource = self.resource(kind);
-        prepare::create(object, resource, self.version, self.now);
-        match (&*resource.kind, &*resource.version) {
-            ("Service", _) => service::prepare(object, None, self.version),
-            ("Pod", _) => pod::prepare(object, self.version, self.now),
-            ("EndpointSlice", "v1") => prepare::without_topology(object, None),
-            ("CertificateSigningRequest", _) => certificates::prepare(object, self.user_info(self.user())),
-            _ => {}
-        }
-        self.normalized(kind, object)
-    }
-
-    /// Prepares an object that replaces `old` for validation.
-    pub(super) fn prepare_updated(
+    /// Prepares an object that is created, or that replaces `old`, for validation.
+    pub(super) fn prepare_typed(
         &self,
         kind: KindId,
-        old: &Arc<StoredObject>,
-        new: &mut StoredObject,
+        object: &mut StoredObject,
+        old: Option<&StoredObject>,
         part: Part,
     ) -> Result<(), Refusal> {
-        let resource = self.resource(kind);
-        if part == Part::Whole {
-            admission::complete(self, resource, new, Some(old))?;
+        let (resource, version) = (self.resource(kind), self.version);
+        let is_whole = part == Part::Whole;
+        match old {
+            None => prepare::create(object, resource, version, self.now),
+            Some(old) => {
+                if is_whole {
+                    admission::complete(self, resource, object, Some(old))?;
+                }
+                prepare::update(object, old, &resource.kind, version, self.now);
+            }
         }
-        prepare::update(new, old, &resource.kind, self.version, self.now);
-        match (&*resource.kind, &*resource.version) {
-            ("Service", _) if part == Part::Whole => service::prepare(new, Some(old), self.version),
-            ("Pod", _) if part == Part::Status => pod::prepare_status(new, old, self.version),
-            ("EndpointSlice", "v1") => prepare::without_topology(new, Some(old)),
-            ("CertificateSigningRequest", _) => {
-                certificates::prepare_updated(new, old, part.subresource(), self.now);
+        match (&*resource.kind, &*resource.version, old) {
+            ("Service", ..) if is_whole => service::prepare(object, old, version),
+            ("Pod", _, None) => pod::prepare(object, version, self.now),
+            ("Pod", _, Some(old)) if part == Part::Status => pod::prepare_status(object, old, version),
+            ("EndpointSlice", "v1", _) => prepare::without_topology(object, old),
+            ("CertificateSigningRequest", _, None) => {
+                certificates::prepare(object, self.user_info(self.user()));
+            }
+            ("CertificateSigningRequest", _, Some(old)) => {
+                certificates::prepare_updated(object, old, part.subresource(), self.now);
             }
             _ => {}
         }
-        self.normalized(kind, new)?;
-        if part.can_increment_generation() {
-            prepare::count(new, old, resource, self.version);
+        types::normalize(object, resource, version).map_err(status::bad_request)?;
+        if let Some(old) = old.filter(|_| part.can_increment_generation()) {
+            prepare::count(object, old, resource, version);
         }
         Ok(())
     }
@@ -108,10 +103,6 @@ impl ApiServer {
                 && event.object.meta.uid == object.meta.uid
                 && event.object.meta.resource_version == object.meta.resource_version
         })
-    }
-
-    fn normalized(&self, kind: KindId, object: &mut StoredObject) -> Result<(), Refusal> {
-        types::normalize(object, self.resource(kind), self.version).map_err(status::bad_request)
     }
 
     /// Allocates the addresses and ports of a service.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, Uid,
+    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp,
     version::behavior,
 };
 
 use super::{
-    ApiServer, EventType, Response, Special,
+    ApiServer, EventType, Key, Response, Special,
     apply::ManagedFields,
     crd,
     create::{drop_ignored_metadata, other_namespace},
@@ -38,6 +38,18 @@ pub(super) enum Part {
     EphemeralContainers,
     /// `resize` of a pod: the resources of its containers.
     Resize,
+    /// `eviction` of a pod: its deletion.
+    Eviction,
+}
+
+/// A write of an object that is validated and admitted.
+#[derive(Clone, Copy)]
+pub(crate) struct Write<'a> {
+    pub(super) kind: KindId,
+    pub(super) part: Part,
+    pub(super) new: &'a StoredObject,
+    /// The object that it replaces; `None` for a new one.
+    pub(super) old: Option<&'a StoredObject>,
 }
 
 impl Part {
@@ -52,26 +64,19 @@ impl Part {
             Self::Binding => "binding",
             Self::EphemeralContainers => "ephemeralcontainers",
             Self::Resize => "resize",
+            Self::Eviction => "eviction",
         }
     }
 
-    /// The operation of a write in admission requests.
-    const fn operation(self) -> &'static str {
-        match self {
-            Self::Binding => "CREATE",
-            _ => "UPDATE",
-        }
-    }
-
-    /// Whether webhooks and policies review the object. A binding and a scale are reviewed in their own form.
+    /// Whether webhooks and policies review the object. Others are reviewed in their own form.
     pub(super) const fn is_reviewed(self) -> bool {
-        !matches!(self, Self::Binding | Self::Scale)
+        !matches!(self, Self::Binding | Self::Scale | Self::Eviction)
     }
 
     pub(super) const fn can_increment_generation(self) -> bool {
         !matches!(
             self,
-            Self::Status | Self::Finalize | Self::Approval | Self::Binding
+            Self::Status | Self::Finalize | Self::Approval | Self::Binding | Self::Eviction
         )
     }
 }
@@ -97,38 +102,42 @@ impl ApiServer {
     ) -> Response {
         self.part(kind, subresource)
             .and_then(|part| Ok((part, self.retyped(kind, object)?)))
-            .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
+            .and_then(|(part, object)| self.try_update(Key::new(kind, namespace, name), object, part))
             .into()
     }
 
     pub(super) fn try_update(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         mut object: StoredObject,
         part: Part,
     ) -> Result<Response, Refusal> {
+        let kind = key.kind;
         self.kind(kind)?;
-        let namespace = self.namespace_of(kind, namespace).to_owned();
-        check_names(self.version, &object.meta, &namespace, name)?;
+        let namespace = self.namespace_of(kind, key.namespace);
+        check_names(self.version, &object.meta, namespace, key.name)?;
         if object.meta.namespace.is_empty() {
-            object.meta.namespace = namespace.as_str().into();
+            object.meta.namespace = namespace.into();
         }
         let warnings = without_equal_references(self.version, &mut object.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
         let expects_uid = !object.meta.uid.is_empty();
         let other_uid = |stored: &str| {
-            let why = self.other_uid(kind, &namespace, name, &object.meta.uid, stored);
-            Err(status::conflict(self.resource(kind), name, &why))
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in object meta: {stored}",
+                self.storage_key(key),
+                object.meta.uid,
+            );
+            Err(status::conflict(self.resource(kind), key.name, &why))
         };
-        let existing = match self.existing(kind, &namespace, name) {
+        let existing = match self.existing(key) {
             Err(refusal) if refusal.code != 404 => return Err(refusal),
             Err(_) if expects_uid && (creates() || !self.version.has(ABSENT_IS_NOT_FOUND)) => {
                 return other_uid("");
             }
             Err(_) if creates() => {
-                return self.try_create(kind, &namespace, object, None, None);
+                return self.try_create(kind, namespace, object, None, None);
             }
             existing => existing?,
         };
@@ -154,15 +163,6 @@ impl ApiServer {
         let why =
             "the object has been modified; please apply your changes to the latest version and try again";
         Err(status::conflict(self.resource(kind), &old.meta.name, why).by(RefusedBy::Conflict))
-    }
-
-    /// The error message for a uid precondition that does not match the stored object.
-    fn other_uid(&self, kind: KindId, namespace: &str, name: &str, expected: &Uid, stored: &str) -> String {
-        format!(
-            "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-             Precondition failed: UID in precondition: {expected}, UID in object meta: {stored}",
-            self.storage_key(kind, namespace, name),
-        )
     }
 
     /// Replaces `existing` by `new`, if the rules allow it, and adds the warnings of admission to others.
@@ -230,26 +230,31 @@ impl ApiServer {
             }
             _ => None,
         };
-        let request = hooks::Request::new(part.operation(), kind, part.subresource(), Some(existing));
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
         if part.is_reviewed() {
+            let request = hooks::Request::new(kind, part, Some(existing), None);
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
         }
         self.prepare(kind, existing, &mut new, part);
         // Before the server fills in what the client left out.
         new.managers = applied.or(early).unwrap_or_else(|| tracked(&new));
         if self.schema(kind).is_some() {
-            self.prepare_updated(kind, existing, &mut new, part)?;
+            self.prepare_typed(kind, &mut new, Some(existing), part)?;
         }
         drop_ignored_metadata(&mut new);
         let is_allocated_first = part == Part::Whole && self.is_allocated_first(kind);
         if is_allocated_first {
             self.allocate(kind, &mut new, Some(existing))?;
         }
-        let causes = self.problems(kind, &new, Some(existing), part);
-        self.refuse_invalid(kind, name, causes)?;
+        let write = Write {
+            kind,
+            part,
+            new: &new,
+            old: Some(existing),
+        };
+        self.refuse_invalid(kind, name, self.problems(write))?;
         self.check_version(kind, &new, existing)?;
-        warnings.extend(self.admit_object(request, &new, part)?);
+        warnings.extend(self.admit_object(write)?);
         if self.schema(kind).is_some() && part == Part::Whole && !is_allocated_first {
             self.allocate(kind, &mut new, Some(existing))?;
         }
@@ -343,7 +348,7 @@ impl ApiServer {
             }
             (Part::Finalize, _) => copy_field(new, existing, "status"),
             // Built from the stored object.
-            (Part::Scale | Part::Binding, _) => {}
+            (Part::Scale | Part::Binding | Part::Eviction, _) => {}
             (Part::Approval | Part::EphemeralContainers | Part::Resize, _) => {
                 subresource::keep_other_parts(new, existing, part);
             }
@@ -438,9 +443,7 @@ pub(super) fn check_names(
 /// An update of an object that does not exist is not found, whatever uid it expects, unless it can create the
 /// object.
 const ABSENT_IS_NOT_FOUND: Behavior = Behavior::since(34, 0, "kubernetes #132470");
-/// An update compares the namespaces before it looks at the name.
 const NAMESPACES_ARE_COMPARED_FIRST: Behavior = Behavior::since(24, 0, "kubernetes #94637");
-/// The writer of the status of a custom resource does not own the metadata that it sends.
 const CUSTOM_STATUS_OWNS_NO_METADATA: Behavior = Behavior::since(36, 0, "status_strategy.go of 1.36");
 
 /// The reason why a resourceVersion is invalid, in the words of Go's `strconv`.

@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
     version::behavior::VALUES_ARE_JSON,
 };
 
 use serde_json::{Value, json};
 
-use super::{ApiServer, update::Part};
+use super::{ApiServer, update::Write};
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},
@@ -31,27 +31,21 @@ const FIELDS_ARE_NOT_REPEATED: Behavior = Behavior::since(34, 0, "kubernetes #13
 const CONTROLLERS_HAVE_KINDS: Behavior = Behavior::since(26, 0, "kubernetes #112223");
 
 impl ApiServer {
-    /// The problems of an object that is to be created, or that is to replace `old`.
-    pub(super) fn problems(
-        &self,
-        kind: KindId,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-        part: Part,
-    ) -> Vec<Cause> {
-        let (version, resource) = (self.version, self.resource(kind));
-        let mut causes = match old {
+    /// The problems of an object that is to be written.
+    pub(super) fn problems(&self, write: Write<'_>) -> Vec<Cause> {
+        let (version, resource, object) = (self.version, self.resource(write.kind), write.new);
+        let mut causes = match write.old {
             None => created(version, resource, object),
             Some(old) => updated(version, resource, object, old),
         };
-        causes.extend(self.kind_problems(kind, object, old, part));
-        if self.schema(kind).is_some() {
-            causes.extend(match old {
+        causes.extend(self.kind_problems(write));
+        if self.schema(write.kind).is_some() {
+            causes.extend(match write.old {
                 None => validate::created(resource, object, version),
-                Some(old) => validate::updated(resource, object, old, part.subresource(), version),
+                Some(old) => validate::updated(resource, object, old, write.part.subresource(), version),
             });
         }
-        if old.is_none() && causes.is_empty() {
+        if write.old.is_none() && causes.is_empty() {
             causes = created_generic(version, resource, object);
         }
         causes

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    Behavior, KindId, KubernetesVersion,
+    Behavior, KubernetesVersion,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
 
 use serde_json::Value;
 
-use super::{ApiServer, crd, kinds::Special};
+use super::{ApiServer, crd, kinds::Special, update::Write};
 use crate::{StoredObject, status::quoted};
 
 const FINALIZERS_ARE_WARNED_OF: Behavior = Behavior::since(29, 0, "validator.go of 1.29");
@@ -21,35 +21,29 @@ const FORMATS_ARE_WARNED_OF: Behavior = Behavior::since(34, 0, "formats.go of 1.
 const STANDARD: [&str; 3] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND, "kubernetes"];
 
 impl ApiServer {
-    /// The warnings about an object that is created, or that is to replace `old`.
-    pub(super) fn warnings_of(
-        &self,
-        kind: KindId,
-        new: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<String> {
-        if self.resource(kind).custom {
-            of_metadata(self.version, new, old)
-        } else if self.settings.types && self.special(kind) == Special::CustomResourceDefinition {
-            of_definition(self.version, new, old)
+    /// The warnings about an object that is to be written.
+    pub(super) fn warnings_of(&self, write: Write<'_>) -> Vec<String> {
+        if self.resource(write.kind).custom {
+            of_metadata(self.version, write)
+        } else if self.settings.types && self.special(write.kind) == Special::CustomResourceDefinition {
+            of_definition(self.version, write)
         } else {
             Vec::new()
         }
     }
 }
 
-/// The warnings about the metadata of a custom resource that is created, or that is to replace `old`: new
-/// finalizers should have a domain.
+/// The warnings about the metadata of a custom resource: new finalizers should have a domain.
 ///
 /// # Upstream
 /// `validateKubeFinalizerName` in
 /// [`validator.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/registry/customresource/validator.go).
-fn of_metadata(version: KubernetesVersion, new: &StoredObject, old: Option<&StoredObject>) -> Vec<String> {
+fn of_metadata(version: KubernetesVersion, write: Write<'_>) -> Vec<String> {
     if !version.has(FINALIZERS_ARE_WARNED_OF) {
         return Vec::new();
     }
-    let is_new = |name: &&str| old.is_none_or(|old| !old.meta.has_finalizer(name));
-    let names = new.meta.finalizers.iter().map(|finalizer| &**finalizer);
+    let is_new = |name: &&str| write.old.is_none_or(|old| !old.meta.has_finalizer(name));
+    let names = write.new.meta.finalizers.iter().map(|finalizer| &**finalizer);
     let mut names: Vec<&str> = names.filter(is_new).collect();
     names.retain(|name| !name.contains('/') && !STANDARD.contains(name));
     names.sort_unstable();
@@ -68,17 +62,12 @@ fn of_metadata(version: KubernetesVersion, new: &StoredObject, old: Option<&Stor
     warnings.collect()
 }
 
-/// The warnings about a definition that is created, or that is to replace `old`: new formats that nothing
-/// checks.
+/// The warnings about a definition: new formats that nothing checks.
 ///
 /// # Upstream
 /// `GetUnrecognizedFormats` in
 /// [`formats.go`](https://github.com/kubernetes/apiextensions-apiserver/blob/v0.36.0/pkg/apiserver/validation/formats.go).
-fn of_definition(
-    version: KubernetesVersion,
-    definition: &StoredObject,
-    old: Option<&StoredObject>,
-) -> Vec<String> {
+fn of_definition(version: KubernetesVersion, write: Write<'_>) -> Vec<String> {
     if !version.has(FORMATS_ARE_WARNED_OF) {
         return Vec::new();
     }
@@ -89,11 +78,10 @@ fn of_definition(
         }
         found
     };
-    let known: BTreeSet<String> = old.map(of).into_iter().flatten().collect();
-    let formats = of(definition)
-        .into_iter()
-        .filter(|format| !known.contains(format));
+    let known: BTreeSet<String> = write.old.map(of).into_iter().flatten().collect();
+    let formats = of(write.new).into_iter();
     formats
+        .filter(|format| !known.contains(format))
         .map(|format| format!("unrecognized format {}", quoted(&format)))
         .collect()
 }

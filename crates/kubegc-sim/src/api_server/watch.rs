@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use kubegc_core::KindId;
 
-use super::{ApiServer, Event, Response};
+use super::{ApiServer, Event, Key, Response};
 use crate::{
     Filter,
     status::{self, Refusal},
@@ -23,7 +23,7 @@ pub struct Change<'a> {
 impl ApiServer {
     pub fn read(&self, kind: KindId, namespace: &str, name: &str) -> Response {
         self.kind(kind)
-            .and_then(|_| self.existing(kind, namespace, name))
+            .and_then(|_| self.existing(Key::new(kind, namespace, name)))
             .map(Response::ok)
             .into()
     }

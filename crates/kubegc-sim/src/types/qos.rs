@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use crate::StoredObject;
 
-pub(super) type Amounts = BTreeMap<String, Quantity>;
+pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Whether a pod may have resources of this name for all its containers.
 fn is_shared(name: &str) -> bool {
@@ -68,7 +68,7 @@ fn items<'v>(spec: &'v Value, list: &str) -> impl Iterator<Item = &'v Value> {
     spec.get(list).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn add(to: &mut Amounts, from: &Amounts) {
+pub(crate) fn add(to: &mut Amounts, from: &Amounts) {
     for (name, amount) in from {
         let sum = to.get(name).map_or(*amount, |sum| sum.plus(*amount));
         to.insert(name.clone(), sum);

@@ -50,7 +50,6 @@ fn below(value: &Value, place: Place<'_>, path: &mut Vec<Element>) -> Result<Opt
     Ok(Some(set))
 }
 
-/// The differences between two states of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,

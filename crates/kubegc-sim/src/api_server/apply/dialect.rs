@@ -17,7 +17,6 @@ use crate::types::{
 
 /// Applied nulls and objects without fields are fields.
 pub(super) const EMPTY_OBJECTS_ARE_OWNED: Behavior = Behavior::since(21, 0, "structured-merge-diff 4.1.0");
-/// Merged lists follow the applied order.
 pub(super) const APPLIED_ORDER_COUNTS: Behavior = Behavior::since(24, 0, "structured-merge-diff 4.2.1");
 /// An apply that does not change the object never sets the time of its manager, not even if it changes the
 /// owned fields.

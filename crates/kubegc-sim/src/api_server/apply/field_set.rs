@@ -11,7 +11,6 @@ use crate::status::quoted;
 /// One step of a path into an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Element {
-    /// A field of an object.
     Field(String),
     /// An item of a list of objects: its keys in order, each with its value as JSON.
     Key(Vec<(String, String)>),
@@ -24,7 +23,6 @@ impl Element {
         Self::Field(name.to_owned())
     }
 
-    /// Whether it is an item of a list.
     pub(super) const fn is_item(&self) -> bool {
         !matches!(self, Self::Field(_))
     }

@@ -21,7 +21,7 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ApiServer, Response, Special, crd,
+    ApiServer, Key, Response, Special, crd,
     patch::{APPLY_IS_SERVED, accepted, keep_precision},
     update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
 };
@@ -50,7 +50,6 @@ pub struct ApplyOptions {
 /// Errors about configurations name the object.
 const REFUSALS_NAME_THE_OBJECT: Behavior = Behavior::since(23, 0, "kubernetes #104351");
 
-/// The manager of the fields that existed before the first apply.
 const BEFORE_FIRST_APPLY: &str = "before-first-apply";
 
 impl ApiServer {
@@ -100,13 +99,14 @@ impl ApiServer {
         applied: Value,
         options: &ApplyOptions,
     ) -> Response {
+        let key = Key::new(kind, namespace, name);
         match subresource {
-            Some("scale") => self.apply_scale(kind, namespace, name, applied, options),
+            Some("scale") => self.apply_scale(key, applied, options),
             Some(subresource) => self.part(kind, subresource).and_then(|part| match part {
-                Part::Status => self.try_apply(kind, namespace, name, part, applied, options),
+                Part::Status => self.try_apply(key, part, applied, options),
                 _ => Err(status::method_not_allowed(self.resource(kind), None)),
             }),
-            None => self.try_apply(kind, namespace, name, Part::Whole, applied, options),
+            None => self.try_apply(key, Part::Whole, applied, options),
         }
         .into()
     }
@@ -127,13 +127,12 @@ impl ApiServer {
 
     pub(super) fn try_apply(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         part: Part,
         applied: Value,
         options: &ApplyOptions,
     ) -> Result<Response, Refusal> {
+        let Key { kind, name, .. } = key;
         self.kind(kind)?;
         if !self.version.has(APPLY_IS_SERVED) {
             // No resource accepts an empty content type.
@@ -142,8 +141,8 @@ impl ApiServer {
         }
         validate(options, self.version)?;
         let applied = self.configuration(kind, applied, part)?;
-        let namespace = self.namespace_of(kind, namespace).to_owned();
-        let existing = self.object(kind, &namespace, name);
+        let namespace = self.namespace_of(kind, key.namespace);
+        let existing = self.object(kind, namespace, name);
         let existing = existing.map(|existing| self.shown(kind, existing)).transpose()?;
         if existing.is_none() && part != Part::Whole {
             return Err(status::not_found(self.resource(kind), name));
@@ -184,7 +183,7 @@ impl ApiServer {
         if let Some(existing) = &existing {
             keep_precision(&mut object.meta, &existing.meta);
         }
-        check_names(self.version, &object.meta, &namespace, name)?;
+        check_names(self.version, &object.meta, namespace, name)?;
         let Some(existing) = existing else {
             if !object.meta.uid.is_empty() {
                 let why = format!(
@@ -193,7 +192,7 @@ impl ApiServer {
                 );
                 return Err(status::conflict(resource, name, &why));
             }
-            return self.try_create(kind, &namespace, object, None, managers);
+            return self.try_create(kind, namespace, object, None, managers);
         };
         let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
         self.replace(kind, &existing, object, part, managers, warnings)
@@ -209,7 +208,6 @@ impl ApiServer {
         }
     }
 
-    /// Decodes the result of applying a configuration.
     fn decoded_applied(&self, kind: KindId, object: Value) -> Result<StoredObject, String> {
         if self.is_decoded_by_schema(kind) {
             self.decode_custom(kind, object, true)
@@ -255,7 +253,6 @@ impl ApiServer {
     }
 }
 
-/// The manager and the time of an apply.
 struct Request {
     manager: Manager,
     force: bool,

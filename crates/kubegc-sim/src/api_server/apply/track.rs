@@ -111,10 +111,8 @@ pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
 pub(crate) struct ManagedFields(Option<Arc<Value>>);
 
 impl ManagedFields {
-    /// No managers.
     pub(crate) const NONE: Self = Self(None);
 
-    /// The managers of this list.
     pub(crate) fn of(list: Value) -> Self {
         let is_empty = list.is_null() || list.as_array().is_some_and(Vec::is_empty);
         Self((!is_empty).then(|| Arc::new(list)))

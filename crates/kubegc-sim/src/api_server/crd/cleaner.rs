@@ -26,11 +26,9 @@ pub struct CrdCleaner {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Attempt {
-    /// The number of failed attempts so far.
     failures: u32,
     /// Whether the condition of the definition says that the clean-up is in progress.
     begun: bool,
-    /// The time of the next step.
     next_at: Option<Timestamp>,
     /// The time since which the controller waits for the instances to be removed.
     waiting_since: Option<Timestamp>,
@@ -153,7 +151,6 @@ impl Attempt {
         response.is_ok()
     }
 
-    /// Retries with exponential backoff.
     fn retry_later(&mut self, now: Timestamp) {
         let delay = doubled(
             [Duration::from_millis(5), Duration::from_secs(1_000)],

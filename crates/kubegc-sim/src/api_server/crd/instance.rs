@@ -295,7 +295,6 @@ fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
         .collect()
 }
 
-/// The schema of a field, if there is one.
 pub(super) fn of_field<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let entries = || Some(&schema["additionalProperties"]).filter(|schema| schema.is_object());
     schema["properties"].get(key).or_else(entries)
@@ -305,7 +304,6 @@ fn is_nullable(schema: &Value) -> bool {
     schema["nullable"] == true
 }
 
-/// The path of a field.
 pub(super) fn child(path: &str, key: &str) -> String {
     if path.is_empty() {
         key.to_owned()

@@ -26,7 +26,7 @@ pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
-use super::{ApiServer, EventType, Response, delete::Outcome};
+use super::{ApiServer, Key, delete::Outcome};
 use crate::{
     StoredObject,
     status::{self, Refusal},
@@ -47,32 +47,26 @@ pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensi
 /// the same from 1.13 to 1.37, but for the precondition on the resourceVersion (1.14).
 pub(super) fn delete(
     server: &mut ApiServer,
-    kind: KindId,
-    name: &str,
+    key: Key<'_>,
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
-    let existing = server.existing(kind, "", name)?;
+    let (kind, existing) = (key.kind, server.existing(key)?);
     server.check_before_marking(kind, &existing.meta, options)?;
     if existing.meta.is_deleting() {
         let mut grace = options.grace_period_seconds;
-        return server.delete_object(kind, "", name, options, &mut grace);
-    }
-    let warnings = server.admit_deletion(kind, &existing, options.dry_run)?;
-    let mut object = StoredObject::clone(&existing);
-    object.meta.deletion_timestamp = Some(server.now.truncate_to_secs());
-    if !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
-        object.meta.finalizers.push(FINALIZER_CRD_CLEANUP.into());
+        return server.delete_object(key, options, &mut grace);
     }
     let now = server.now;
-    set_condition(&mut object, "Terminating", true, "InstanceDeletionPending", now);
-    let object = if options.dry_run {
-        Arc::new(object)
-    } else {
-        let object = server.commit(kind, object, EventType::Modified);
-        follow(server, &object);
-        object
-    };
-    Ok((Response::ok(object).with(warnings), false))
+    let outcome = server.mark(kind, &existing, options, |object| {
+        if !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
+            object.meta.finalizers.push(FINALIZER_CRD_CLEANUP.into());
+        }
+        set_condition(object, "Terminating", true, "InstanceDeletionPending", now);
+    })?;
+    if let Some(object) = outcome.0.object().filter(|_| !options.dry_run) {
+        follow(server, object);
+    }
+    Ok(outcome)
 }
 
 /// Serves the versions of a new definition and sets the conditions of its status.
@@ -302,7 +296,6 @@ fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
     subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
 }
 
-/// The `scale` subresource of a version, if there is one.
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     subresources(object, version)?.get("scale")
 }
@@ -314,7 +307,6 @@ pub(super) fn storage_version(object: &StoredObject) -> &str {
     name.unwrap_or_else(|| object.text_at(&["spec", "version"]))
 }
 
-/// The schema of a version.
 pub(super) fn schema<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     of_version(object, version, "schema", &["spec", "validation"])?.get("openAPIV3Schema")
 }
@@ -365,7 +357,6 @@ fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason
     status.insert("conditions".to_owned(), conditions.into());
 }
 
-/// The message for the reason of a condition.
 fn message(reason: &str) -> &'static str {
     match reason {
         "NoConflicts" => "no conflicts found",

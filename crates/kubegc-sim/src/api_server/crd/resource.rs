@@ -15,7 +15,10 @@ use super::cel;
 use super::{instance, openapi, scale, schema, set_condition, storage_version, validation};
 use crate::{
     Manifest, StoredObject,
-    api_server::{ApiServer, EventType, update::Part},
+    api_server::{
+        ApiServer, EventType,
+        update::{Part, Write},
+    },
     go,
     status::{self, Cause, Refusal, Status},
     types::{self, field::At},
@@ -24,12 +27,10 @@ use crate::{
 /// Missing fields of embedded objects are required without a word.
 const EMBEDDED_IS_REQUIRED: Behavior = Behavior::since(34, 0, "kubernetes #132472");
 
-/// A write of the status validates nothing else.
 const STATUS_IS_VALIDATED_ALONE: Behavior = Behavior::since(28, 0, "ValidateStatusUpdate of 1.28");
 /// Its problems have paths from the root.
 const STATUS_HAS_A_PATH: Behavior = Behavior::since(31, 0, "ValidateStatusUpdate of 1.31");
 
-/// The greatest number of replicas.
 const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 impl ApiServer {
@@ -87,18 +88,12 @@ impl ApiServer {
         schema(definition, version).filter(|schema| !preserves && has_effect(schema))
     }
 
-    /// The problems of a custom resource that is created, or that is to replace `old`, except those of
-    /// metadata.
-    pub(in crate::api_server) fn custom_problems(
-        &self,
-        kind: KindId,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-        part: Part,
-    ) -> Vec<Cause> {
+    /// The problems of a custom resource that is to be written, except those of metadata.
+    pub(in crate::api_server) fn custom_problems(&self, write: Write<'_>) -> Vec<Cause> {
+        let Write { part, old, .. } = write;
         let mut causes = Vec::new();
-        let resource = self.resource(kind);
-        let Some(definition) = self.definition(kind) else {
+        let resource = self.resource(write.kind);
+        let Some(definition) = self.definition(write.kind) else {
             return causes;
         };
         let scale = scale(definition, &resource.version);
@@ -107,7 +102,7 @@ impl ApiServer {
             return causes;
         }
         // Schemas do not restrict `managedFields`, and rules cannot read them.
-        let whole = object.to_json_without_managers(resource);
+        let whole = write.new.to_json_without_managers(resource);
         let old_whole = |old: &StoredObject| old.to_json_without_managers(resource);
         if let Some(schema) = schema {
             causes.extend(self.schema_problems(&whole, old.is_some() && part == Part::Status, schema));
@@ -241,21 +236,16 @@ impl ApiServer {
         })
     }
 
-    /// The problems of a definition that is created, or that is to replace `old`, except those of metadata.
-    /// `v1beta1` requires less than is checked here; there is no check of its own.
-    pub(in crate::api_server) fn definition_problems(
-        &self,
-        kind: KindId,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
-        if &*self.resource(kind).version == "v1beta1" {
+    /// The problems of a definition that is to be written, except those of metadata. `v1beta1` requires less
+    /// than is checked here; there is no check of its own.
+    pub(in crate::api_server) fn definition_problems(&self, write: Write<'_>) -> Vec<Cause> {
+        if &*self.resource(write.kind).version == "v1beta1" {
             return Vec::new();
         }
-        let causes = validation::problems(self.version, object, old);
+        let causes = validation::problems(self.version, write);
         #[cfg(feature = "cel")]
         if causes.is_empty() {
-            return self.rules().definition(object, old);
+            return self.rules().definition(write);
         }
         causes
     }

@@ -9,7 +9,7 @@
 use std::collections::BTreeSet;
 
 use regex::Regex;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     instance::{self, is_embedded},
@@ -20,7 +20,7 @@ use crate::{
     status::quoted,
     types::{
         field::{At, Check},
-        node::{Node, preserves, prune},
+        node::{Node, prune},
         validate::{
             go_syntax::{self, go_name},
             section,
@@ -59,7 +59,7 @@ pub(super) fn problems(schema: &At<'_>, has_status: bool, c: &mut Check) {
         return;
     }
     let found = c.causes.len();
-    invariants(schema, ROOT, c);
+    section("SchemaInvariants", schema, c);
     complete(schema, schema, c);
     if c.causes.len() == found {
         defaults(schema, true, false, c);
@@ -227,74 +227,32 @@ pub(crate) fn keys_of_map(list: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The places of schemas, as errors name them.
-const ROOT: &str = "at the root";
-const ITEM: &str = "for specified array items";
-const FIELD: &str = "for specified object fields";
-
-/// `validateStructuralInvariants`.
-fn invariants(schema: &At<'_>, level: &str, c: &mut Check) {
-    let kind = schema.get("type");
-    let items = schema.get("items");
-    if kind.text() == "array" && !items.value.is_object() {
-        items.required(c, "must be specified");
-    }
-    if items.value.is_object() {
-        invariants(&items, ITEM, c);
-    }
-    let properties = schema.get("properties");
-    for (_, property) in properties.entries() {
-        invariants(&property, FIELD, c);
-    }
-    let additional = schema.get("additionalProperties");
-    let is_at_root = level == ROOT && additional.is_set();
-    forbid(&additional, is_at_root, "must not be used at the root", c);
-    if additional.value.is_object() {
-        invariants(&additional, FIELD, c);
-    }
-    let int_or_string = schema.get("x-kubernetes-int-or-string").flag();
-    let (embedded, open) = (is_embedded(schema.value), preserves(schema.value));
-    section("SchemaIntOrString", schema, c);
-    let both_types = json!([{"type": "integer"}, {"type": "string"}]);
-    let skips_any = schema.value["anyOf"] == both_types;
-    let skips_all = schema.value["allOf"][0]["anyOf"] == both_types;
-    value_validation(schema, skips_any, skips_all, c);
-    section("SchemaEmbedded", schema, c);
-    if !embedded && kind.text().is_empty() && !int_or_string && !open {
-        kind.required(c, &format!("must not be empty {level}"));
-    }
-    let problem = "must not be used if x-kubernetes-embedded-resource is set";
-    forbid(&additional, embedded && additional.is_set(), problem, c);
-    if level == ROOT && !kind.text().is_empty() && kind.text() != "object" {
-        kind.invalid(c, "must be object at the root");
-    }
-    if level == ROOT || embedded {
-        section("SchemaResource", schema, c);
-    }
-    let metadata = properties.key("metadata");
-    let says_more = level == ROOT && metadata.value.as_object().is_some_and(says_more_than_names);
-    let problem =
-        "must not specify anything other than name and generateName, but metadata is implicitly specified";
-    forbid(&metadata, says_more, problem, c);
-    if embedded && !open && properties.is_empty() {
-        let problem = "must not be empty if x-kubernetes-embedded-resource is true without \
-                       x-kubernetes-preserve-unknown-fields";
-        properties.required(c, problem);
-    }
-}
-
-fn says_more_than_names(metadata: &Map<String, Value>) -> bool {
-    metadata.iter().any(|(key, value)| match (key.as_str(), value) {
+/// The metadata in the schema of a version.
+pub(crate) fn root_metadata(metadata: &At<'_>, c: &mut Check) {
+    let says_more = |(key, value): (&String, &Value)| match (key.as_str(), value) {
         ("type" | "default", _) => false,
         ("properties", Value::Object(properties)) => properties
             .keys()
             .any(|key| !matches!(key.as_str(), "name" | "generateName")),
         _ => true,
-    })
+    };
+    let mut fields = metadata.value.as_object().into_iter().flatten();
+    let problem =
+        "must not specify anything other than name and generateName, but metadata is implicitly specified";
+    forbid(metadata, fields.any(says_more), problem, c);
+}
+
+/// The schemas in the value validation of a schema.
+pub(crate) fn value_validation(schema: &At<'_>, c: &mut Check) {
+    // These say that the value is an integer or a string.
+    let both_types = json!([{"type": "integer"}, {"type": "string"}]);
+    let skips_any = schema.value["anyOf"] == both_types;
+    let skips_all = schema.value["allOf"][0]["anyOf"] == both_types;
+    validation_of(schema, skips_any, skips_all, c);
 }
 
 /// `validateValueValidation`.
-fn value_validation(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut Check) {
+fn validation_of(schema: &At<'_>, skips_any: bool, skips_all: bool, c: &mut Check) {
     let mut is_first = true;
     for (key, nested) in nested(schema) {
         let skips = skips_all && key == "allOf" && std::mem::take(&mut is_first);
@@ -357,7 +315,7 @@ fn go_problem(pattern: &str, problem: &regex::Error) -> String {
 
 /// `validateNestedValueValidation`.
 fn nested_validation(schema: &At<'_>, skips_any: bool, c: &mut Check) {
-    value_validation(schema, skips_any, false, c);
+    validation_of(schema, skips_any, false, c);
     let (items, properties) = (schema.get("items"), schema.get("properties"));
     if items.value.is_object() {
         nested_validation(&items, false, c);

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 use super::{beta, structural};
 use crate::{
     StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check},
@@ -37,16 +38,13 @@ fn internal(body: &Map<String, Value>) -> Map<String, Value> {
     body
 }
 
-/// The problems of a definition. `old` is the stored one that it replaces.
-pub(super) fn problems(
-    version: KubernetesVersion,
-    object: &StoredObject,
-    old: Option<&StoredObject>,
-) -> Vec<Cause> {
+/// The problems of a definition that is to be written.
+pub(super) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Cause> {
+    let object = write.new;
     let Some(body) = object.body.as_deref() else {
         return Vec::new();
     };
-    let old = old.and_then(|old| old.body.as_deref()).map(internal);
+    let old = write.old.and_then(|old| old.body.as_deref()).map(internal);
     let (new, old) = (
         Value::Object(internal(body)),
         old.map_or(Value::Null, Value::Object),
@@ -78,7 +76,6 @@ pub(in crate::api_server) fn schemas(object: &StoredObject) -> Vec<(String, Valu
         .collect()
 }
 
-/// The name of the definition.
 pub(crate) fn name(spec: &At<'_>, c: &mut Check) {
     let name = format!(
         "{}.{}",

@@ -7,7 +7,7 @@ use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, 
 use serde_json::Value;
 
 use super::{
-    ApiServer, Response,
+    ApiServer, Key, Response,
     update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
 };
 pub(super) use json::Operations;
@@ -18,7 +18,6 @@ use crate::{
     types::node::Node,
 };
 
-/// Server-side apply is served by default.
 pub(super) const APPLY_IS_SERVED: Behavior = Behavior::since(16, 0, "kubernetes #81956");
 /// Directives of a strategic merge patch that apply to no list are dropped; before, they became items.
 const UNMET_DIRECTIVES_ARE_DROPPED: Behavior = Behavior::since(28, 0, "kubernetes #117568");
@@ -58,31 +57,30 @@ impl ApiServer {
         content_type: &str,
         body: &[u8],
     ) -> Response {
+        let key = Key::new(kind, namespace, name);
         if subresource == "scale" {
-            return self.patch_scale(kind, namespace, name, content_type, body).into();
+            return self.patch_scale(key, content_type, body).into();
         }
         self.part(kind, subresource)
-            .and_then(|part| self.try_patch(kind, namespace, name, part, content_type, body))
+            .and_then(|part| self.try_patch(key, part, content_type, body))
             .into()
     }
 
     fn try_patch(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         part: Part,
         content_type: &str,
         body: &[u8],
     ) -> Result<Response, Refusal> {
+        let kind = key.kind;
         self.kind(kind)?;
-        let resource = self.resource(kind);
-        let format = accepted(self.version, resource, content_type)?;
-        let namespace = self.namespace_of(kind, namespace);
-        let existing = self.existing(kind, namespace, name)?;
+        let format = accepted(self.version, self.resource(kind), content_type)?;
+        let existing = self.existing(key)?;
         let shown = self.shown(kind, &existing)?;
         let mut object = self.patched(kind, &shown, format, body)?;
-        check_names(self.version, &object.meta, namespace, name)?;
+        let namespace = self.namespace_of(kind, key.namespace);
+        check_names(self.version, &object.meta, namespace, key.name)?;
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
@@ -100,78 +98,52 @@ impl ApiServer {
         content_type: &str,
         body: &[u8],
     ) -> Option<(Value, String)> {
-        let format = accepted(self.version, self.resource(kind), content_type).ok()?;
-        let existing = self
-            .existing(kind, self.namespace_of(kind, namespace), name)
-            .ok()?;
+        let resource = self.resource(kind);
+        let format = accepted(self.version, resource, content_type).ok()?;
+        let existing = self.existing(Key::new(kind, namespace, name)).ok()?;
         let shown = self.shown(kind, &existing).ok()?;
-        let (patched, printed) = self.patched_json(kind, &shown, format, body).ok()?;
+        let (shown, node) = (shown.to_json(resource), Node::of(resource));
+        let (patched, printed) = self.patched_json(format, shown, node, body).ok()?;
         let printed = printed.unwrap_or_else(|| patched.to_string());
         Some((patched, printed))
     }
 
-    /// Patches a value that is not a stored object.
-    pub(super) fn patched_value(
-        &self,
-        resource: &ApiResource,
-        original: Value,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<Value, Refusal> {
-        let format = accepted(self.version, resource, content_type)?;
-        let patch = read(self.version, format, body)?;
-        self.apply_patch(format, original, patch, Node::Unknown, body)
-    }
-
-    /// The patched value.
-    fn apply_patch(
+    /// A patched value, and a strategic merge patch as errors print it.
+    pub(super) fn patched_json(
         &self,
         format: PatchType,
         mut original: Value,
-        patch: Value,
         place: Node<'_>,
         body: &[u8],
-    ) -> Result<Value, Refusal> {
-        match format {
+    ) -> Result<(Value, Option<String>), Refusal> {
+        // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
+        // build. That bounds every recursion.
+        let patch = read(self.version, format, body)?;
+        let patched = match format {
             PatchType::Merge if patch.is_object() => {
                 json_patch::merge(&mut original, &patch);
-                Ok(original)
+                original
             }
-            PatchType::Merge if patch.is_null() => Ok(original),
+            PatchType::Merge if patch.is_null() => original,
             PatchType::Merge => {
                 let problem = format!(
                     "couldn't get version/kind; json parse error: json: cannot unmarshal {} into Go value of type \
                      struct {{ APIVersion string \"json:\\\"apiVersion,omitempty\\\"\"; Kind string \"json:\\\"kind,omitempty\\\"\" }}",
                     go::json_kind(&patch)
                 );
-                Err(unreadable(body, &problem))
+                return Err(unreadable(body, &problem));
             }
             PatchType::Strategic => {
+                let printed = go::printed(&patch);
                 let drops_directives = self.version.has(UNMET_DIRECTIVES_ARE_DROPPED);
-                strategic::apply(original, patch, place, drops_directives)
+                let patched = strategic::apply(original, patch, place, drops_directives)?;
+                return Ok((patched, Some(printed)));
             }
             PatchType::Json => Operations::read(patch)?
                 .apply(original)
-                .map_err(|_| status::rejected_patch()),
-        }
-    }
-
-    /// The patched object in its JSON form, and a strategic merge patch as errors print it.
-    fn patched_json(
-        &self,
-        kind: KindId,
-        existing: &StoredObject,
-        format: PatchType,
-        body: &[u8],
-    ) -> Result<(Value, Option<String>), Refusal> {
-        let resource = self.resource(kind);
-        // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
-        // build. That bounds every recursion.
-        let patch = read(self.version, format, body)?;
-        let printed = (format == PatchType::Strategic).then(|| go::printed(&patch));
-        let shown = existing.to_json(resource);
-        let patched = self.apply_patch(format, shown, patch, Node::of(resource), body)?;
-        Ok((patched, printed))
+                .map_err(|_| status::rejected_patch())?,
+        };
+        Ok((patched, None))
     }
 
     fn patched(
@@ -181,7 +153,9 @@ impl ApiServer {
         format: PatchType,
         body: &[u8],
     ) -> Result<StoredObject, Refusal> {
-        let (patched, printed) = self.patched_json(kind, existing, format, body)?;
+        let resource = self.resource(kind);
+        let patch = || self.patched_json(format, existing.to_json(resource), Node::of(resource), body);
+        let (patched, printed) = patch()?;
         if let Some(printed) = &printed
             && let Some(problem) = unconvertible(&patched)
         {
@@ -190,7 +164,7 @@ impl ApiServer {
         let is_strategic = printed.is_some();
         let mut object = self.decoded(kind, patched).map_err(|problem| {
             let shows_object = self.is_decoded(kind) && self.version.has(PATCHES_ARE_DECODED_FIRST);
-            match self.patched_json(kind, existing, format, body) {
+            match patch() {
                 Ok((patched, printed)) if shows_object => {
                     let printed = printed.unwrap_or_else(|| patched.to_string());
                     status::invalid_patch(&printed, &problem)
@@ -200,7 +174,7 @@ impl ApiServer {
         })?;
         keep_precision(&mut object.meta, &existing.meta);
         if is_strategic {
-            object.convert_from_unstructured(self.resource(kind));
+            object.convert_from_unstructured(resource);
         }
         if object.body == existing.body {
             // Shared, so that patches of metadata need no memory for another body.

@@ -6,17 +6,13 @@ mod scale;
 use kubegc_core::{ApiResource, Behavior, KindId, Scope};
 use serde_json::Value;
 
-use super::{ApiServer, Response, Special, crd, hooks, update::Part};
+use super::{ApiServer, Key, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
     status::{self, Refusal},
     types::facts::Facts,
 };
 
-/// Ephemeral containers are written as a part of the pod.
-const EPHEMERAL_CONTAINERS: Behavior = Behavior::since(23, 0, "kubernetes #101034");
-/// Pods are resized through a subresource.
-const RESIZE: Behavior = Behavior::since(33, 0, "the feature gate InPlacePodVerticalScaling is on");
 /// `policy/v1` has evictions.
 const EVICTIONS_ARE_STABLE: Behavior = Behavior::since(22, 0, "kubernetes #100724");
 
@@ -59,6 +55,21 @@ const SCALE: Subresource = Subresource {
     ..Subresource::own("scale")
 };
 
+/// All subresources, by name. The table of resources has the built-in kinds that have them.
+const ALL: [Subresource; 8] = [
+    Subresource::own("approval"),
+    Subresource::created("binding", "v1", "Binding"),
+    Subresource::own("ephemeralcontainers"),
+    Subresource::created("eviction", "policy/v1", "Eviction"),
+    Subresource {
+        verbs: &["update"],
+        ..Subresource::own("finalize")
+    },
+    Subresource::own("resize"),
+    SCALE,
+    Subresource::own("status"),
+];
+
 impl ApiServer {
     /// The subresources of a kind that this server supports, ordered by name; none for kinds that it does not
     /// serve.
@@ -70,39 +81,23 @@ impl ApiServer {
             return Vec::new();
         };
         let resource = self.resource(kind);
-        let (has_status, has_scale) = if resource.custom {
-            let definition = self.definition(kind);
-            let has_body = definition.is_some_and(|definition| definition.body.is_some());
-            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
-            (!has_body || known.status_subresource, has_body && scale.is_some())
-        } else {
-            let has = |name| Facts::of(resource).has(name, self.version);
-            (has("status"), has("scale"))
-        };
-        let is_pod = known.special == Special::Pod;
-        let is_signing = !resource.custom && &*resource.resource == "certificatesigningrequests";
-        let policy = match self.version.has(EVICTIONS_ARE_STABLE) {
-            true => "policy/v1",
-            false => "policy/v1beta1",
-        };
-        let finalize = Subresource {
-            verbs: &["update"],
-            ..Subresource::own("finalize")
-        };
-        let is_extended = is_pod && self.version.has(EPHEMERAL_CONTAINERS);
-        let is_resized = is_pod && self.version.has(RESIZE);
-        let all = [
-            (Subresource::own("approval"), is_signing),
-            (Subresource::created("binding", "v1", "Binding"), is_pod),
-            (Subresource::own("ephemeralcontainers"), is_extended),
-            (Subresource::created("eviction", policy, "Eviction"), is_pod),
-            (finalize, known.special == Special::Namespace),
-            (Subresource::own("resize"), is_resized),
-            (SCALE, has_scale),
-            (Subresource::own("status"), has_status),
-        ];
-        let supported = all.into_iter().filter(|(_, is_supported)| *is_supported);
-        supported.map(|(subresource, _)| subresource).collect()
+        let definition = self
+            .definition(kind)
+            .filter(|definition| definition.body.is_some());
+        let has_scale = |definition| crd::scale(definition, &resource.version).is_some();
+        let mut all = ALL.to_vec();
+        all.retain(|one| match one.name {
+            name if !resource.custom => Facts::of(resource).has(name, self.version),
+            "status" => definition.is_none() || known.status_subresource,
+            "scale" => definition.is_some_and(|definition| has_scale(definition)),
+            _ => false,
+        });
+        if !self.version.has(EVICTIONS_ARE_STABLE) {
+            for eviction in all.iter_mut().filter(|one| one.name == "eviction") {
+                eviction.api_version = "policy/v1beta1";
+            }
+        }
+        all
     }
 
     /// Whether a kind has a subresource that this server supports.
@@ -117,14 +112,12 @@ impl ApiServer {
     /// In the response: 404 for a subresource that the kind does not have, 405 for one that supports only
     /// create.
     pub fn read_subresource(&self, kind: KindId, namespace: &str, name: &str, subresource: &str) -> Response {
+        let key = Key::new(kind, namespace, name);
         if subresource == "scale" {
-            return self
-                .read_scale(kind, namespace, name)
-                .map(Response::of_virtual)
-                .into();
+            return self.read_scale(key).map(Response::of_virtual).into();
         }
         self.part(kind, subresource)
-            .and_then(|_| self.existing(kind, namespace, name))
+            .and_then(|_| self.existing(key))
             .map(Response::ok)
             .into()
     }
@@ -143,11 +136,11 @@ impl ApiServer {
         object: Value,
     ) -> Response {
         if subresource == "scale" {
-            return self.update_scale(kind, namespace, name, &object).into();
+            return self.update_scale(Key::new(kind, namespace, name), &object).into();
         }
         self.part(kind, subresource)
             .and_then(|part| Ok((part, self.manifest(kind, object)?)))
-            .and_then(|(part, object)| self.try_update(kind, namespace, name, object, part))
+            .and_then(|(part, object)| self.try_update(Key::new(kind, namespace, name), object, part))
             .into()
     }
 
@@ -172,9 +165,10 @@ impl ApiServer {
             Ok(known) => known.special,
             Err(refusal) => return refusal.into(),
         };
+        let key = Key::new(kind, namespace, name);
         match (special, subresource) {
-            (Special::Pod, "eviction") => self.evict(kind, namespace, name, &object).into(),
-            (Special::Pod, "binding") => self.bind(kind, namespace, name, &object).into(),
+            (Special::Pod, "eviction") => self.evict(key, &object).into(),
+            (Special::Pod, "binding") => self.bind(key, &object).into(),
             _ if self.has_subresource(kind, subresource) => {
                 status::method_not_allowed(self.resource(kind), None).into()
             }
@@ -186,31 +180,25 @@ impl ApiServer {
     fn review_part(
         &mut self,
         kind: KindId,
-        operation: &'static str,
-        subresource: &'static str,
+        part: Part,
         old: Option<&Value>,
         new: &Value,
     ) -> Result<(), Refusal> {
-        let mut parts = self.subresources(kind).into_iter();
-        let Some(part) = parts.find(|part| part.name == subresource) else {
+        let mut known = self.subresources(kind).into_iter();
+        let Some(known) = known.find(|known| known.name == part.subresource()) else {
             return Ok(());
         };
         let api_version = new.get("apiVersion").and_then(Value::as_str);
-        let body = ApiResource::new(
-            api_version.unwrap_or(part.api_version),
-            part.kind,
-            subresource,
-            Scope::Namespaced,
-        );
+        let api_version = api_version.unwrap_or(known.api_version);
+        let body = ApiResource::new(api_version, known.kind, known.name, Scope::Namespaced);
         let read = |value: &Value| Manifest::read(value.clone()).map(|manifest| manifest.object);
         let (old, new) = (old.map(read).transpose()?, read(new)?);
         let request = hooks::Request {
             body: Some(&body),
-            ..hooks::Request::new(operation, kind, subresource, old.as_ref())
+            ..hooks::Request::new(kind, part, old.as_ref(), Some(&new))
         };
-        let mut changed = new.clone();
-        self.mutate(request, Some(&mut changed), |_| Ok(()))?;
-        self.call_validating(request, Some(&new)).map(drop)
+        self.mutate(request, Some(&mut new.clone()), |_| Ok(()))?;
+        self.call_validating(request).map(drop)
     }
 
     /// The part of an object that a subresource writes; all of it if that is empty.

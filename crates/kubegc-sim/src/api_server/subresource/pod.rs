@@ -10,7 +10,7 @@ use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Response,
+        EventType, Key, Response,
         create::other_namespace,
         delete::valid,
         hooks,
@@ -44,13 +44,12 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `EvictionREST.Create` in `pkg/registry/core/pod/storage/eviction.go`, 1.30.
-    pub(super) fn evict(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        eviction: &Value,
-    ) -> Result<Response, Refusal> {
+    pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response, Refusal> {
+        let Key {
+            kind,
+            namespace,
+            name,
+        } = key;
         let sent = Manifest::read(eviction.clone())?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
@@ -67,9 +66,9 @@ impl ApiServer {
                 .map_err(|problem| status::bad_request(format!("deleteOptions: {problem}")))?,
         };
         let options = valid(self.version, &options)?;
-        let pod = self.existing(kind, namespace, name)?;
-        self.admit(hooks::Request::new("CREATE", kind, "eviction", Some(&pod)), None)?;
-        self.review_part(kind, "CREATE", "eviction", None, eviction)?;
+        let pod = self.existing(key)?;
+        self.admit(hooks::Request::new(kind, Part::Eviction, Some(&pod), None))?;
+        self.review_part(kind, Part::Eviction, None, eviction)?;
         let needs_no_budget = pod.meta.is_deleting()
             || matches!(
                 pod.text_at(&["status", "phase"]),
@@ -86,13 +85,11 @@ impl ApiServer {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
         // The deletion itself runs no admission.
-        let (response, _) =
-            self.without_webhooks(|server| server.try_delete(kind, namespace, name, &options))?;
+        let (response, _) = self.without_webhooks(|server| server.try_delete(key, &options))?;
         // The response does not contain the pod.
         Ok(created().with(response.warnings))
     }
 
-    /// The disruption budget that selects a pod, if there is one.
     fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
         let catalog = self.catalog();
         let mut kinds = ["policy/v1", "policy/v1beta1"]
@@ -185,13 +182,12 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
-    pub(super) fn bind(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        binding: &Value,
-    ) -> Result<Response, Refusal> {
+    pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response, Refusal> {
+        let Key {
+            kind,
+            namespace,
+            name,
+        } = key;
         let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {
             check_names(self.version, &sent.object.meta, namespace, name)?;
@@ -211,7 +207,7 @@ impl ApiServer {
         if !problems.is_empty() {
             return Err(status::internal(status::joined(&problems)));
         }
-        let existing = self.existing(kind, namespace, name)?;
+        let existing = self.existing(key)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);
         let why = if existing.meta.is_deleting() {
             Some(format!(
@@ -232,7 +228,7 @@ impl ApiServer {
             binding.resource = "pods/binding".into();
             return Err(status::conflict(&binding, name, &why));
         }
-        self.review_part(kind, "CREATE", "binding", None, binding)?;
+        self.review_part(kind, Part::Binding, None, binding)?;
         let mut pod = StoredObject::clone(&existing);
         pod.put(&["spec", "nodeName"], Some(&node.into()));
         // A pod that is bound is no longer nominated for a node, since 1.35.

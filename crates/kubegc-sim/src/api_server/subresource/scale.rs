@@ -13,14 +13,16 @@ use super::{ApiServer, SCALE};
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        Response,
+        Key, Response,
         apply::ApplyOptions,
         crd,
+        patch::accepted,
         update::{Part, check_names},
     },
     label_selector,
     object::put_meta,
     status::{self, Cause, Refusal},
+    types::node::Node,
 };
 
 /// The maximum length of a path to a number. Users set paths, and writes nest values as deeply.
@@ -73,38 +75,31 @@ impl ApiServer {
         })
     }
 
-    pub(super) fn read_scale(&self, kind: KindId, namespace: &str, name: &str) -> Result<Value, Refusal> {
-        let paths = self.scale_paths(kind)?;
-        let existing = self.existing(kind, namespace, name)?;
+    pub(super) fn read_scale(&self, key: Key<'_>) -> Result<Value, Refusal> {
+        let paths = self.scale_paths(key.kind)?;
+        let existing = self.existing(key)?;
         paths.show(&existing)
     }
 
-    pub(super) fn update_scale(
-        &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
-        scale: &Value,
-    ) -> Result<Response, Refusal> {
-        let paths = self.scale_paths(kind)?;
-        let existing = self.existing(kind, namespace, name)?;
+    pub(super) fn update_scale(&mut self, key: Key<'_>, scale: &Value) -> Result<Response, Refusal> {
+        let paths = self.scale_paths(key.kind)?;
+        let existing = self.existing(key)?;
         let (meta, replicas) = read(scale)?;
-        self.write_scale(kind, &existing, &paths, &meta, replicas)
+        self.write_scale(key.kind, &existing, &paths, &meta, replicas)
     }
 
     /// Patches the JSON form of the scale.
     pub(in crate::api_server) fn patch_scale(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         content_type: &str,
         body: &[u8],
     ) -> Result<Response, Refusal> {
-        let paths = self.scale_paths(kind)?;
-        let existing = self.existing(kind, namespace, name)?;
+        let paths = self.scale_paths(key.kind)?;
+        let existing = self.existing(key)?;
         let shown = paths.before(&existing);
-        let patched = self.patched_value(self.resource(kind), shown, content_type, body)?;
+        let format = accepted(self.version, self.resource(key.kind), content_type)?;
+        let (patched, _) = self.patched_json(format, shown, Node::Unknown, body)?;
         if let Some(replicas) = patched.pointer("/spec/replicas")
             && !(replicas.is_number() || replicas.is_null())
             && self.settings.types
@@ -113,20 +108,19 @@ impl ApiServer {
             return Err(status::invalid_patch(&patched.to_string(), problem));
         }
         let (meta, replicas) = read(&patched)?;
-        self.write_scale(kind, &existing, &paths, &meta, replicas)
+        self.write_scale(key.kind, &existing, &paths, &meta, replicas)
     }
 
     /// Applies a `Scale`: the manager owns the number of replicas of the object itself.
     pub(in crate::api_server) fn apply_scale(
         &mut self,
-        kind: KindId,
-        namespace: &str,
-        name: &str,
+        key: Key<'_>,
         applied: Value,
         options: &ApplyOptions,
     ) -> Result<Response, Refusal> {
+        let Key { kind, name, .. } = key;
         let paths = self.scale_paths(kind)?;
-        let existing = self.existing(kind, namespace, name)?;
+        let existing = self.existing(key)?;
         check_named(&applied)?;
         let (meta, replicas) = read(&applied)?;
         check_replicas(self.version, replicas, name)?;
@@ -170,7 +164,7 @@ impl ApiServer {
         }
         let mut whole = whole.to_json(resource);
         whole["metadata"] = Value::Object(metadata);
-        let response = self.try_apply(kind, namespace, name, Part::Scale, whole, options)?;
+        let response = self.try_apply(key, Part::Scale, whole, options)?;
         paths.response(response)
     }
 
@@ -203,7 +197,7 @@ impl ApiServer {
         }
         if self.hooks.is_some() || self.has_policies() {
             let (old, new) = (paths.before(existing), paths.show(&object)?);
-            self.review_part(kind, "UPDATE", "scale", Some(&old), &new)?;
+            self.review_part(kind, Part::Scale, Some(&old), &new)?;
         }
         let response = self.replace(kind, existing, object, Part::Scale, None, Vec::new())?;
         paths.response(response.with(Vec::new()))
@@ -272,7 +266,6 @@ fn identity(meta: &ObjectMeta) -> Map<String, Value> {
     metadata
 }
 
-/// Refuses negative numbers.
 fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<(), Refusal> {
     if replicas >= 0 {
         return Ok(());

@@ -70,7 +70,7 @@ fn code(name: &str) -> Option<rules::Code> {
         container: host_ports sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
-        structural: keys_of_map map_list;
+        structural: keys_of_map map_list root_metadata value_validation;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;

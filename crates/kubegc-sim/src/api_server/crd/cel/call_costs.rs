@@ -153,7 +153,6 @@ fn network_in_network() -> Range {
     (ADDRESS + ADDRESS).scaled(TRAVERSAL) + ADDRESS.scaled(TRAVERSAL) + CALL
 }
 
-/// The size of the items of a list.
 fn item_size(list: &Estimated<'_>) -> Range {
     let items = list.place.flatten().and_then(Declared::items);
     items.and_then(Declared::size).unwrap_or(Range::UNKNOWN)

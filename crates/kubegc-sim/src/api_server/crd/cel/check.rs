@@ -203,7 +203,6 @@ impl<'a> Checker<'a> {
             .or_else(|| Ty::named(name).map(|named| Ty::Of("type", vec![named])))
     }
 
-    /// An element of a list or map literal.
     fn element(&mut self, element: &IdedExpr, is_optional: bool) -> Ty<'a> {
         let ty = self.check(element);
         if !is_optional {

@@ -55,7 +55,6 @@ impl<'a> Declared<'a> {
             || self.text("format") == "int-or-string"
     }
 
-    /// The schema of the items of a list.
     pub(super) fn items(self) -> Option<Self> {
         self.schema.get("items").map(Self::of)
     }

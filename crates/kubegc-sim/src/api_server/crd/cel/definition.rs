@@ -17,7 +17,7 @@ use super::{
     types::Ty,
 };
 use crate::{
-    StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check, Path},
@@ -25,9 +25,7 @@ use crate::{
     },
 };
 
-/// The most that a rule may cost.
 const RULE_COST_MAX: u64 = 10_000_000;
-/// The most that all rules of a schema may cost.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
 /// How many of the most expensive rules are named.
 const NAMED_MAX: usize = 4;
@@ -100,19 +98,15 @@ fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
 }
 
 impl Engine<'_> {
-    /// The problems of the rules of a definition that is created, or that is to replace `old`.
-    pub(in super::super) fn definition(
-        &self,
-        definition: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
+    /// The problems of the rules of a definition that is to be written.
+    pub(in super::super) fn definition(&self, write: Write<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if !self.version.has(RULES_ARE_RUN) {
             return causes;
         }
-        let old = old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
+        let old = write.old.filter(|_| self.version.has(UNCHANGED_SCHEMAS_MAY_STAY));
         let former = old.map(validation::schemas).unwrap_or_default();
-        for (path, schema) in &validation::schemas(definition) {
+        for (path, schema) in &validation::schemas(write.new) {
             let mut found = Found::default();
             let node = Node {
                 at: At::of_value(Some(schema), path),
@@ -169,7 +163,6 @@ impl Engine<'_> {
         }
     }
 
-    /// The problems of the fields of a rule.
     fn fields(&self, schema: &Value, rule: &At<'_>, causes: &mut Vec<Cause>) {
         let mut c = Check::new(self.version, None);
         section("SchemaRule", rule, &mut c);
@@ -182,7 +175,6 @@ impl Engine<'_> {
         causes.append(&mut c.causes);
     }
 
-    /// The problems of the expressions of a rule.
     fn expressions(&self, node: &Node<'_>, rule: &At<'_>, found: &mut Found) {
         let at = |key: &str| rule.get(key).path.to_string();
         let rule = &Rule(rule.value);

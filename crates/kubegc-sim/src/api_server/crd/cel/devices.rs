@@ -10,6 +10,7 @@
 use super::{Engine, types::Ty};
 use crate::{
     StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::field::At,
 };
@@ -17,18 +18,16 @@ use crate::{
 const LENGTH_MAX: usize = 10 * 1024;
 
 impl Engine<'_> {
-    /// The problems of the expressions of an object that is created, or that replaces `old`. Expressions that
-    /// were stored before stay valid.
-    pub(in crate::api_server) fn device_selectors(
-        &self,
-        object: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
+    /// The problems of the expressions of an object. Expressions that were stored before stay valid.
+    pub(in crate::api_server) fn device_selectors(&self, write: Write<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
-        let new = spec(object);
+        let new = spec(write.new);
         let selectors = new.get("selectors");
-        if old.is_some_and(|old| spec(old).get("selectors").value == selectors.value) {
+        if write
+            .old
+            .is_some_and(|old| spec(old).get("selectors").value == selectors.value)
+        {
             return causes;
         }
         self.selectors(&new, &mut causes);
@@ -53,10 +52,12 @@ impl Engine<'_> {
                 continue;
             }
             let device = ("device".to_owned(), Ty::parse("kubernetes.DRADevice"));
-            let problem = match self.checked_type(expression.text(), vec![device]) {
+            let problem = match self.result_type(expression.text(), &vec![device]) {
                 Err(problem) => problem,
-                Ok(ty) if ty.is("bool") || ty.is("dyn") => continue,
-                Ok(other) => format!("must evaluate to bool or the unknown type, not {other}"),
+                Ok(Some(ty)) if !ty.is("bool") && !ty.is("dyn") => {
+                    format!("must evaluate to bool or the unknown type, not {ty}")
+                }
+                Ok(_) => continue,
             };
             causes.push(Cause::invalid(path, &quoted(expression.text()), &problem));
         }

@@ -191,7 +191,6 @@ pub(super) use value;
 struct Amount(Quantity);
 value!(Amount, "kubernetes.Quantity");
 
-/// A semantic version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Release(Version);
 value!(Release, "kubernetes.Semver");
@@ -224,7 +223,6 @@ fn boxed_texts<'v>(texts: impl IntoIterator<Item = impl Into<String>>) -> CelLis
     CelList::from(boxed.collect::<Vec<_>>())
 }
 
-/// The error of a function.
 pub(super) fn failed<T: Into<String>>(function: &'static str) -> impl Fn(T) -> ExecutionError {
     move |problem| ExecutionError::function_error(function, problem.into())
 }
@@ -267,7 +265,6 @@ fn network(args: &Args<'_, '_>, at: usize) -> Result<Network, ExecutionError> {
     }
 }
 
-/// The items of a list.
 fn items<'a, 'v>(args: &'a Args<'_, 'v>, at: usize) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
     let list = args.get(at).and_then(|list| list.as_iterable());
     let list = list.ok_or_else(|| ExecutionError::invalid_argument_count(at + 1, args.len()))?;

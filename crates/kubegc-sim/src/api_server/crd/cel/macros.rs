@@ -13,7 +13,6 @@ const ACCUMULATOR: &str = "@result";
 /// Inserts entries into a map.
 const INSERT: &str = "cel.@mapInsert";
 
-/// Adds the macros.
 pub(super) fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     for (name, arguments) in [
         ("all", 3),

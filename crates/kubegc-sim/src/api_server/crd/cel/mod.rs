@@ -41,6 +41,7 @@ use serde_json::Value;
 use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
+    api_server::{policy::shown_message, update::Write},
     status::{Cause, quoted},
     types::field::At,
 };
@@ -55,10 +56,6 @@ const MESSAGES_ARE_EXPRESSIONS: Behavior = Behavior::since(27, 0, "messageExpres
 const RULES_HAVE_REASONS: Behavior = Behavior::since(28, 0, "reason and fieldPath");
 const TWO_VARIABLES: Behavior = Behavior::since(33, 0, "comprehensions with two variables");
 
-/// The longest message of an expression, in bytes.
-const MESSAGE_BYTES_MAX: usize = 5 * 1024;
-
-/// The environment of expressions.
 static ENVIRONMENT: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(environment(true)));
 /// The same without comprehensions with two variables.
 static FORMER: LazyLock<Env> = LazyLock::new(|| environment(false));
@@ -163,7 +160,6 @@ fn convert(function: &str, argument: &str) -> Option<Cel> {
     program.execute(&context).ok()
 }
 
-/// One rule of a schema.
 struct Rule<'a>(&'a Value);
 
 impl<'a> Rule<'a> {
@@ -195,16 +191,6 @@ impl<'a> Rule<'a> {
     }
 }
 
-/// The message of an expression, if it can be shown.
-fn shown_message(result: Cel) -> Option<String> {
-    let Cel::String(message) = result else {
-        return None;
-    };
-    let message = message.trim();
-    let fits = !message.is_empty() && message.len() <= MESSAGE_BYTES_MAX && !message.contains('\n');
-    fits.then(|| message.to_owned())
-}
-
 /// Compiles and runs rules as a release does.
 pub(in crate::api_server) struct Engine<'a> {
     pub(super) programs: &'a Programs,
@@ -212,18 +198,14 @@ pub(in crate::api_server) struct Engine<'a> {
 }
 
 impl Engine<'_> {
-    /// The problems of the `matchConditions` of a webhook configuration, except those of `old` that it keeps.
-    pub(in crate::api_server) fn conditions(
-        &self,
-        configuration: &StoredObject,
-        old: Option<&StoredObject>,
-    ) -> Vec<Cause> {
+    /// The problems of the `matchConditions` of a webhook configuration, except stored ones that it keeps.
+    pub(in crate::api_server) fn conditions(&self, write: Write<'_>) -> Vec<Cause> {
         let webhooks = |object| At::of_value(StoredObject::at(object, &["webhooks"]), "webhooks").items();
         let mut causes = Vec::new();
-        for webhook in webhooks(configuration) {
+        for webhook in webhooks(write.new) {
             let conditions = webhook.get("matchConditions");
             let is_same = |old: At<'_>| old.get("matchConditions").value == conditions.value;
-            if !old.is_some_and(|old| webhooks(old).any(is_same)) {
+            if !write.old.is_some_and(|old| webhooks(old).any(is_same)) {
                 causes.extend(self.condition_problems(&conditions, false));
             }
         }
@@ -241,7 +223,8 @@ impl Engine<'_> {
             parameter: &Value::Null,
             variables: &[],
         };
-        self.holds(expression, scene)
+        let result = self.evaluated(expression, scene)?;
+        result.as_bool().ok_or_else(|| "must evaluate to bool".to_owned())
     }
 
     /// A compiled expression of a rule, with what the checker knows of it.
@@ -373,7 +356,10 @@ impl Engine<'_> {
             return None;
         }
         let (program, checked) = self.compiled(source, declared(place), rule).ok()?;
-        shown_message(program.execute_as(&checked, context).ok()?)
+        match program.execute_as(&checked, context) {
+            Ok(Cel::String(message)) => shown_message(&message),
+            _ => None,
+        }
     }
 }
 

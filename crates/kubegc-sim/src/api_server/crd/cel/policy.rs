@@ -18,9 +18,10 @@ use cel::{
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::Value;
 
-use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, shown_message, values};
+use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, values};
 use crate::{
     StoredObject,
+    api_server::update::Write,
     status::{Cause, quoted},
     types::field::At,
 };
@@ -28,7 +29,6 @@ use crate::{
 /// The maximum length of an expression for an audit annotation.
 const AUDIT_BYTES_MAX: usize = 5 * 1024;
 
-/// The variables of expressions.
 const VARIABLES: &str = "object oldObject request params namespaceObject variables authorizer";
 /// The fields of `request` that are known without the user and the body.
 const REQUEST_FIELDS: &str = "operation name namespace kind resource subResource requestKind requestResource \
@@ -67,7 +67,6 @@ fn mistyped(wanted: &str, found: &Ty<'_>, version: KubernetesVersion) -> Option<
     (!fits).then(|| format!("must evaluate to {wanted}{found}"))
 }
 
-/// The names and types of variables.
 type Variables<'v> = Vec<(String, Ty<'v>)>;
 
 /// The variables of match conditions.
@@ -98,17 +97,11 @@ pub(in crate::api_server) struct Scene<'a> {
 }
 
 impl Engine<'_> {
-    /// The problems of the expressions of a policy that is created, or that replaces `old`, except of
-    /// conditions that it keeps.
-    pub(in crate::api_server) fn policy_problems(
-        &self,
-        policy: &StoredObject,
-        old: Option<&StoredObject>,
-        is_mutating: bool,
-    ) -> Vec<Cause> {
+    /// The problems of the expressions of a policy, except of stored conditions that it keeps.
+    pub(in crate::api_server) fn policy_problems(&self, write: Write<'_>, is_mutating: bool) -> Vec<Cause> {
         let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
-        let former = old.map(|old| spec(old).get("matchConditions").value);
-        let spec = spec(policy);
+        let former = write.old.map(|old| spec(old).get("matchConditions").value);
+        let spec = spec(write.new);
         let mut causes = Vec::new();
         let has_parameters = spec.get("paramKind").is_set();
         let (conditions, variables) = (spec.get("matchConditions"), spec.get("variables"));
@@ -203,24 +196,20 @@ impl Engine<'_> {
 
     /// The type of the results of an expression; `None` if it uses the authorizer, whose functions are not
     /// known.
-    fn result_type<'v>(&self, expression: &str, scope: &Variables<'v>) -> Result<Option<Ty<'v>>, String> {
+    pub(super) fn result_type<'v>(
+        &self,
+        expression: &str,
+        scope: &Variables<'v>,
+    ) -> Result<Option<Ty<'v>>, String> {
         let has_authorizer = scope.iter().any(|(name, _)| name == "authorizer");
         let authorizes = |program: Arc<Compiled>| has_authorizer && program.uses("authorizer");
         if self.programs.get(expression, self.version).is_ok_and(authorizes) {
             return Ok(None);
         }
-        self.checked_type(expression, scope.clone()).map(Some)
-    }
-
-    /// The type of the results of an expression with these variables.
-    pub(super) fn checked_type<'v>(
-        &self,
-        expression: &str,
-        variables: Variables<'v>,
-    ) -> Result<Ty<'v>, String> {
-        let checked = self.checked(expression, variables);
-        let result = checked.map(|(_, checked)| checked.result);
-        result.map_err(|problem| format!("compilation failed: {problem}"))
+        match self.checked(expression, scope.clone()) {
+            Ok((_, checked)) => Ok(Some(checked.result)),
+            Err(problem) => Err(format!("compilation failed: {problem}")),
+        }
     }
 
     /// A compiled expression with these variables, and what the checker knows of it.
@@ -232,22 +221,6 @@ impl Engine<'_> {
         let program = self.programs.get(expression, self.version)?;
         let checked = check(&program, self.version.minor(), variables)?;
         Ok((program, checked))
-    }
-
-    /// Whether an expression holds.
-    ///
-    /// # Errors
-    /// The reason why it cannot be evaluated.
-    pub(in crate::api_server) fn holds(&self, expression: &str, scene: Scene<'_>) -> Result<bool, String> {
-        match self.evaluated(expression, scene)? {
-            Cel::Bool(holds) => Ok(holds),
-            _ => Err("must evaluate to bool".to_owned()),
-        }
-    }
-
-    /// The message that an expression returns, if it can be shown.
-    pub(in crate::api_server) fn message(&self, expression: &str, scene: Scene<'_>) -> Option<String> {
-        shown_message(self.evaluated(expression, scene).ok()?)
     }
 
     /// Whether the result of an expression follows from the metadata of the object and the address of the
@@ -277,7 +250,15 @@ impl Engine<'_> {
         Ok(program)
     }
 
-    fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Cel, String> {
+    /// The result of an expression if it is a text or truth value, or else null.
+    ///
+    /// # Errors
+    /// The reason why it cannot be evaluated.
+    pub(in crate::api_server) fn evaluated(
+        &self,
+        expression: &str,
+        scene: Scene<'_>,
+    ) -> Result<Value, String> {
         let program = self.policy_program(expression)?;
         if program.uses("authorizer") {
             return Err("authorizer is not covered by this simulated API server".to_owned());
@@ -304,7 +285,12 @@ impl Engine<'_> {
             }
             context.add_variable_from_value("variables", values::map(known));
         }
-        program.execute(&context).map_err(|error| shown(&error))
+        match program.execute(&context) {
+            Ok(Cel::Bool(holds)) => Ok(holds.into()),
+            Ok(Cel::String(text)) => Ok(text.as_str().into()),
+            Ok(_) => Ok(Value::Null),
+            Err(error) => Err(shown(&error)),
+        }
     }
 }
 

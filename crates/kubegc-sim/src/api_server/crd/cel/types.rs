@@ -9,7 +9,6 @@ use std::{collections::BTreeMap, fmt, ptr, slice, sync::LazyLock};
 
 use super::declared::Declared;
 
-/// The type of an expression.
 #[derive(Clone, Debug)]
 pub(super) enum Ty<'a> {
     /// A type with parameters. `!error!` is that of an expression with an error, which is reported once.
