@@ -12,7 +12,7 @@
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
 //! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate |
 
-use std::{collections::BTreeMap, fmt::Display, str::FromStr, sync::Arc};
+use std::{fmt::Display, str::FromStr, sync::Arc};
 
 use kubegc_core::{
     Plan, Planner, RuntimeError, Timestamp, Uid,
@@ -44,34 +44,43 @@ fn nodes_have_these_plans() {
 }
 
 /// The words of a line. Options have the form `key=value`.
-struct Words<'a>(Vec<&'a str>);
+pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
 
 impl<'a> Words<'a> {
-    fn new(line: &'a str) -> Self {
+    pub(crate) fn new(line: &'a str) -> Self {
         Self(line.split(' ').collect())
     }
 
-    fn text(&self, at: usize) -> &'a str {
+    pub(crate) fn text(&self, at: usize) -> &'a str {
         match self.0[at] {
             "-" => "",
             word => word,
         }
     }
 
-    fn has(&self, word: &str) -> bool {
+    pub(crate) fn has(&self, word: &str) -> bool {
         self.0.contains(&word)
     }
 
-    fn option(&self, key: &str) -> Option<&'a str> {
+    pub(crate) fn option(&self, key: &str) -> Option<&'a str> {
         let mut words = self.0.iter();
         words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
     }
 
-    fn number<T: FromStr>(&self, key: &str) -> Option<T> {
+    pub(crate) fn number<T: FromStr>(&self, key: &str) -> Option<T> {
         self.option(key).map(|text| text.parse().ok().expect("a number"))
     }
 
-    fn number_at<T: FromStr>(&self, at: usize) -> T {
+    /// The behavior of a release with the gates of the line.
+    pub(crate) fn semantics(&self, release: &str) -> Semantics {
+        let gates = self.0.iter().filter_map(|word| {
+            let gate = word.strip_prefix(['+', '-'])?;
+            Some((gate.to_owned(), word.starts_with('+')))
+        });
+        Semantics::with_gates(version(release), &gates.collect())
+    }
+
+    pub(crate) fn number_at<T: FromStr>(&self, at: usize) -> T {
         self.0[at].parse().ok().expect("a number")
     }
 }
@@ -185,12 +194,7 @@ fn plan(facts: &[&str], line: &str) -> String {
     if !records.is_empty() {
         node.image_records = records.into_iter().collect();
     }
-    let gates = words.0.iter().filter_map(|word| {
-        let gate = word.strip_prefix(['+', '-'])?;
-        Some((gate.to_owned(), word.starts_with('+')))
-    });
-    let gates: BTreeMap<String, bool> = gates.collect();
-    let semantics = Semantics::with_gates(version(words.0[1]), &gates);
+    let semantics = words.semantics(words.0[1]);
     let mode = if words.has("forced") {
         Mode::Forced
     } else {
@@ -223,7 +227,7 @@ fn plan(facts: &[&str], line: &str) -> String {
 }
 
 /// Actions, kept objects, findings, and the time of the next change, in which `+` is a nanosecond.
-fn shown<A: Display, O: Display, R: Display, S>(plan: &Plan<A, O, R, S>) -> Vec<String> {
+pub(crate) fn shown<A: Display, O: Display, R: Display, S>(plan: &Plan<A, O, R, S>) -> Vec<String> {
     let mut parts: Vec<String> = plan.actions.iter().map(ToString::to_string).collect();
     for (word, entries) in [("keep", &plan.kept), ("found", &plan.findings)] {
         let entries = entries
