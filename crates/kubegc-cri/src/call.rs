@@ -3,14 +3,22 @@
 use std::{error::Error as _, fmt, time::Duration};
 
 use kubegc_core::RuntimeError;
-use tonic::{Code, Request, Response, Status};
+use prost::Message;
+use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuery, transport::Channel};
+use tonic_prost::ProstCodec;
 use tracing::Instrument;
 
 use crate::socket::NotSent;
 
+/// The service of containers and sandboxes.
+pub(crate) const RUNTIME: &str = "runtime.v1.RuntimeService";
+/// The service of images.
+pub(crate) const IMAGES: &str = "runtime.v1.ImageService";
+
 /// A CRI method, with the properties that its failures depend on.
 #[derive(Clone, Copy)]
 pub(crate) struct Method {
+    pub(crate) service: &'static str,
     pub(crate) name: &'static str,
     /// Whether it changes the state of the runtime.
     pub(crate) writes: bool,
@@ -18,13 +26,21 @@ pub(crate) struct Method {
 
 impl Method {
     /// A method that only reads.
-    pub(crate) const fn reads(name: &'static str) -> Self {
-        Self { name, writes: false }
+    pub(crate) const fn reads(service: &'static str, name: &'static str) -> Self {
+        Self {
+            service,
+            name,
+            writes: false,
+        }
     }
 
     /// A method that changes the state of the runtime.
-    pub(crate) const fn writes(name: &'static str) -> Self {
-        Self { name, writes: true }
+    pub(crate) const fn writes(service: &'static str, name: &'static str) -> Self {
+        Self {
+            service,
+            name,
+            writes: true,
+        }
     }
 }
 
@@ -42,19 +58,27 @@ pub(crate) struct Failure {
 
 /// Sends a request. Its deadline is sent to the runtime, and enforced here too. `object` is the id or the
 /// reference for the log, or empty.
-pub(crate) async fn call<Q, A, F>(
+pub(crate) async fn call<Q, A>(
+    client: &Grpc<Channel>,
     method: Method,
     object: &str,
     timeout: Duration,
     message: Q,
-    send: impl FnOnce(Request<Q>) -> F,
 ) -> Result<A, Failure>
 where
-    F: Future<Output = Result<Response<A>, Status>>,
+    Q: Message + 'static,
+    A: Message + Default + 'static,
 {
+    let mut client = client.clone();
     let mut request = Request::new(message);
     request.set_timeout(timeout);
-    let sent = send(request);
+    let sent = async {
+        let path = format!("/{}/{}", method.service, method.name);
+        let path = PathAndQuery::try_from(path).map_err(|error| Status::internal(error.to_string()))?;
+        let ready = client.ready().await;
+        ready.map_err(|error| Status::unknown(format!("Service was not ready: {error}")))?;
+        client.unary(request, path, ProstCodec::<Q, A>::default()).await
+    };
     let span = tracing::debug_span!("cri", method = method.name, object);
     async {
         let response = match tokio::time::timeout(timeout, sent).await {

@@ -2,15 +2,12 @@
 
 use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
-use tonic::{Code, transport::Channel};
+use tonic::{Code, client::Grpc, transport::Channel};
 
 use crate::{
     ConnectError, Endpoint, Options,
-    bindings::{
-        ImageFsInfoRequest, VersionRequest, image_service_client::ImageServiceClient,
-        runtime_service_client::RuntimeServiceClient,
-    },
-    call::{Failure, Method, call},
+    bindings::{ImageFsInfoRequest, ImageFsInfoResponse, VersionRequest, VersionResponse},
+    call::{Failure, IMAGES, Method, RUNTIME, call},
     file_systems::Measurements,
     socket::{Listed, NotSent, Socket},
 };
@@ -89,13 +86,9 @@ impl CriRuntime {
         } else {
             Arc::new(Socket::new(image_endpoint, &options))
         };
-        let version = version(endpoint, runtime.connection().runtime, options.connect_timeout).await?;
-        check_image_service(
-            image_endpoint,
-            images.connection().images,
-            options.request_timeout,
-        )
-        .await?;
+        let version = version(endpoint, &runtime.connection().client, options.connect_timeout).await?;
+        let client = images.connection().client;
+        check_image_service(image_endpoint, &client, options.request_timeout).await?;
         let connected = Self {
             runtime,
             images,
@@ -170,18 +163,16 @@ impl CriRuntime {
 /// Calls `Version`. Upstream's `getVersion` requires the same four fields.
 async fn version(
     endpoint: &Endpoint,
-    mut client: RuntimeServiceClient<Channel>,
+    client: &Grpc<Channel>,
     timeout: Duration,
 ) -> Result<RuntimeVersion, ConnectError> {
     let request = VersionRequest {
         version: KUBELET_API_VERSION.to_owned(),
     };
-    let method = Method::reads("Version");
-    let reported = call(method, "", timeout, request, |request| async move {
-        client.version(request).await
-    })
-    .await
-    .map_err(|failure| failed(endpoint, "runtime.v1.RuntimeService", method, timeout, failure))?;
+    let method = Method::reads(RUNTIME, "Version");
+    let reported: VersionResponse = call(client, method, "", timeout, request)
+        .await
+        .map_err(|failure| failed(endpoint, method, timeout, failure))?;
     let version = RuntimeVersion {
         name: reported.runtime_name.into(),
         version: reported.runtime_version.into(),
@@ -210,39 +201,26 @@ async fn version(
 /// Checks that the image service is served. An error response of the service itself is ignored.
 async fn check_image_service(
     endpoint: &Endpoint,
-    mut client: ImageServiceClient<Channel>,
+    client: &Grpc<Channel>,
     timeout: Duration,
 ) -> Result<(), ConnectError> {
-    let method = Method::reads("ImageFsInfo");
-    let response = call(method, "", timeout, ImageFsInfoRequest {}, |request| async move {
-        client.image_fs_info(request).await
-    })
-    .await;
-    match response {
-        Err(failure) if failure.no_response || failure.code == Code::Unimplemented => Err(failed(
-            endpoint,
-            "runtime.v1.ImageService",
-            method,
-            timeout,
-            failure,
-        )),
+    let method = Method::reads(IMAGES, "ImageFsInfo");
+    let response = call::<_, ImageFsInfoResponse>(client, method, "", timeout, ImageFsInfoRequest {});
+    match response.await {
+        Err(failure) if failure.no_response || failure.code == Code::Unimplemented => {
+            Err(failed(endpoint, method, timeout, failure))
+        }
         _ => Ok(()),
     }
 }
 
 /// The error for a failed request of the connection check.
-fn failed(
-    endpoint: &Endpoint,
-    service: &'static str,
-    method: Method,
-    waited: Duration,
-    failure: Failure,
-) -> ConnectError {
+fn failed(endpoint: &Endpoint, method: Method, waited: Duration, failure: Failure) -> ConnectError {
     let path = endpoint.path().to_owned();
     match failure.code {
         Code::Unimplemented => ConnectError::WrongApi {
             path,
-            service,
+            service: method.service,
             message: match failure.message {
                 empty if empty.is_empty() => "unimplemented".to_owned(),
                 message => message,

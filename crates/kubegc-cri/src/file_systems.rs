@@ -18,7 +18,7 @@ use tokio::{sync::Semaphore, time::Instant};
 use crate::{
     CriRuntime,
     bindings::{FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse},
-    call::{Failure, Method},
+    call::{Failure, IMAGES, Method},
 };
 
 /// The file systems of a runtime.
@@ -50,7 +50,7 @@ pub struct MountedFileSystem {
     pub file_system: FileSystem,
 }
 
-const METHOD: Method = Method::reads("ImageFsInfo");
+const METHOD: Method = Method::reads(IMAGES, "ImageFsInfo");
 
 impl CriRuntime {
     /// Measures all file systems that the runtime reports, and returns them in the order of the response.
@@ -80,13 +80,7 @@ impl CriRuntime {
     }
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
-        let message = ImageFsInfoRequest {};
-        let response = self
-            .images
-            .read(METHOD, "", message, |mut connection, request| async move {
-                connection.images.image_fs_info(request).await
-            });
-        Ok(response.await?.0)
+        Ok(self.images.read(METHOD, "", ImageFsInfoRequest {}).await?.0)
     }
 
     async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {

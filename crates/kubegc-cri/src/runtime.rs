@@ -10,18 +10,19 @@ use kubegc_core::{
     Runtime, RuntimeError,
     node_facts::{Container, ContainerStatus, FileSystem, Image, Sandbox},
 };
-use tonic::{Request, Response, Status};
+use prost::Message;
 
 use crate::{
     CriRuntime,
     bindings::{
-        ContainerStatusRequest, ImageSpec, ImageStatusRequest, ListContainersRequest, ListImagesRequest,
-        ListPodSandboxRequest, RemoveContainerRequest, RemoveImageRequest, RemovePodSandboxRequest,
-        StopContainerRequest, StopPodSandboxRequest,
+        ContainerStatusRequest, ContainerStatusResponse, ImageSpec, ImageStatusRequest, ImageStatusResponse,
+        ListContainersRequest, ListContainersResponse, ListImagesRequest, ListImagesResponse,
+        ListPodSandboxRequest, ListPodSandboxResponse, RemoveContainerRequest, RemoveImageRequest,
+        RemovePodSandboxRequest, StopContainerRequest, StopPodSandboxRequest,
     },
-    call::{Method, call},
+    call::{IMAGES, Method, RUNTIME, call},
     read::{self, Keyed},
-    socket::{Connection, Socket, is_current, record_listing},
+    socket::{Socket, is_current, record_listing},
 };
 
 /// A listing that writes depend on, with its socket.
@@ -41,21 +42,20 @@ impl CriRuntime {
     }
 
     /// Lists all objects of one kind, and records the connection of the listing.
-    async fn list<Q, A, W, T, F>(
+    async fn list<Q, A, W, T>(
         &self,
         (listed, socket): Listing<'_>,
         method: Method,
         message: Q,
-        send: impl Fn(Connection, Request<Q>) -> F,
         entries: impl FnOnce(A) -> Vec<W>,
         read: impl Fn(W) -> Result<T, String>,
     ) -> Result<Vec<Arc<T>>, RuntimeError>
     where
-        Q: Clone,
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
         T: Keyed,
-        F: Future<Output = Result<Response<A>, Status>>,
     {
-        let (response, connection) = socket.read(method, "", message, send).await?;
+        let (response, connection) = socket.read(method, "", message).await?;
         let facts = read::listing(method.name, entries(response), read)?;
         record_listing(listed, connection);
         Ok(facts)
@@ -65,20 +65,16 @@ impl CriRuntime {
     /// is an error and not sent, because a runtime may treat it as a prefix of every id. The write is sent to
     /// the socket of the first of the `listings` that it depends on. It is not sent if one of them did not
     /// use the current connection.
-    async fn write<Q, A, F>(
+    async fn write(
         &self,
+        method: Method,
+        (id, grace): (&str, Duration),
         listings: &[Listing<'_>],
-        (name, id, grace): (&'static str, &str, Duration),
-        message: Q,
-        send: impl FnOnce(Connection, Request<Q>) -> F,
-    ) -> Result<(), RuntimeError>
-    where
-        F: Future<Output = Result<Response<A>, Status>>,
-    {
+        message: impl Message + 'static,
+    ) -> Result<(), RuntimeError> {
         if id.is_empty() {
-            return Err(RuntimeError::refused(format!("{name}: the id is empty")));
+            return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
         }
-        let method = Method::writes(name);
         // Before the check, so that the request cannot use a connection that is created after it.
         let connection = listings[0].1.connection();
         if let Some((_, socket)) = listings
@@ -88,9 +84,10 @@ impl CriRuntime {
             return Err(socket.closed().into_error(method));
         }
         let timeout = self.options.request_timeout.saturating_add(grace);
-        let response = call(method, id, timeout, message, |request| send(connection, request)).await;
+        let response = call(&connection.client, method, id, timeout, message).await;
         match response.map_err(|failure| failure.into_error(method)) {
-            Ok(_) | Err(RuntimeError::NotFound) => Ok(()),
+            // The responses to writes are empty messages.
+            Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -99,39 +96,25 @@ impl CriRuntime {
 #[async_trait]
 impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        self.list(
-            self.container_listing(),
-            Method::reads("ListContainers"),
-            ListContainersRequest {},
-            |mut connection, request| async move { connection.runtime.list_containers(request).await },
-            |response| response.containers,
-            read::container,
-        )
-        .await
+        let method = Method::reads(RUNTIME, "ListContainers");
+        let entries = |response: ListContainersResponse| response.containers;
+        let (listing, message) = (self.container_listing(), ListContainersRequest {});
+        self.list(listing, method, message, entries, read::container)
+            .await
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        self.list(
-            self.sandbox_listing(),
-            Method::reads("ListPodSandbox"),
-            ListPodSandboxRequest {},
-            |mut connection, request| async move { connection.runtime.list_pod_sandbox(request).await },
-            |response| response.items,
-            read::sandbox,
-        )
-        .await
+        let method = Method::reads(RUNTIME, "ListPodSandbox");
+        let entries = |response: ListPodSandboxResponse| response.items;
+        let (listing, message) = (self.sandbox_listing(), ListPodSandboxRequest {});
+        self.list(listing, method, message, entries, read::sandbox).await
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        self.list(
-            self.image_listing(),
-            Method::reads("ListImages"),
-            ListImagesRequest {},
-            |mut connection, request| async move { connection.images.list_images(request).await },
-            |response| response.images,
-            read::image,
-        )
-        .await
+        let method = Method::reads(IMAGES, "ListImages");
+        let entries = |response: ListImagesResponse| response.images;
+        let (listing, message) = (self.image_listing(), ListImagesRequest {});
+        self.list(listing, method, message, entries, read::image).await
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
@@ -139,30 +122,27 @@ impl Runtime for CriRuntime {
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let method = Method::reads("ContainerStatus");
+        let method = Method::reads(RUNTIME, "ContainerStatus");
         let message = ContainerStatusRequest {
             container_id: id.to_owned(),
             verbose: false,
         };
-        let response = self
+        let (response, _) = self
             .runtime
-            .read(method, id, message, |mut connection, request| async move {
-                connection.runtime.container_status(request).await
-            });
-        Ok(response.await?.0.status.map(read::status))
+            .read::<_, ContainerStatusResponse>(method, id, message)
+            .await?;
+        Ok(response.status.map(read::status))
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        let method = Method::reads("ImageStatus");
+        let method = Method::reads(IMAGES, "ImageStatus");
         let message = ImageStatusRequest {
             image: Some(image_spec(reference, "")),
             verbose: false,
         };
         let response = self
             .images
-            .read(method, reference, message, |mut connection, request| async move {
-                connection.images.image_status(request).await
-            });
+            .read::<_, ImageStatusResponse>(method, reference, message);
         match response.await {
             Ok((response, _)) => read::image_id(reference, response.image)
                 .map_err(|problem| read::incomplete(method.name, &problem)),
@@ -173,70 +153,46 @@ impl Runtime for CriRuntime {
 
     /// As upstream, the timeout is longer by the grace period.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
+        let method = Method::writes(RUNTIME, "StopContainer");
         let message = StopContainerRequest {
             container_id: id.to_owned(),
             timeout: i64::from(grace_seconds),
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
-        self.write(
-            &[self.container_listing()],
-            ("StopContainer", id, grace),
-            message,
-            |mut connection, request| async move { connection.runtime.stop_container(request).await },
-        )
-        .await
+        self.write(method, (id, grace), &[self.container_listing()], message)
+            .await
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let message = RemoveContainerRequest {
-            container_id: id.to_owned(),
-        };
-        self.write(
-            &[self.container_listing()],
-            ("RemoveContainer", id, Duration::ZERO),
-            message,
-            |mut connection, request| async move { connection.runtime.remove_container(request).await },
-        )
-        .await
+        let method = Method::writes(RUNTIME, "RemoveContainer");
+        let container_id = id.to_owned();
+        let message = RemoveContainerRequest { container_id };
+        let listings = [self.container_listing()];
+        self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let message = StopPodSandboxRequest {
-            pod_sandbox_id: id.to_owned(),
-        };
-        self.write(
-            &[self.sandbox_listing(), self.container_listing()],
-            ("StopPodSandbox", id, Duration::ZERO),
-            message,
-            |mut connection, request| async move { connection.runtime.stop_pod_sandbox(request).await },
-        )
-        .await
+        let method = Method::writes(RUNTIME, "StopPodSandbox");
+        let pod_sandbox_id = id.to_owned();
+        let message = StopPodSandboxRequest { pod_sandbox_id };
+        let listings = [self.sandbox_listing(), self.container_listing()];
+        self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let message = RemovePodSandboxRequest {
-            pod_sandbox_id: id.to_owned(),
-        };
-        self.write(
-            &[self.sandbox_listing(), self.container_listing()],
-            ("RemovePodSandbox", id, Duration::ZERO),
-            message,
-            |mut connection, request| async move { connection.runtime.remove_pod_sandbox(request).await },
-        )
-        .await
+        let method = Method::writes(RUNTIME, "RemovePodSandbox");
+        let pod_sandbox_id = id.to_owned();
+        let message = RemovePodSandboxRequest { pod_sandbox_id };
+        let listings = [self.sandbox_listing(), self.container_listing()];
+        self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        let message = RemoveImageRequest {
-            image: Some(image_spec(id, runtime_handler)),
-        };
-        self.write(
-            &[self.image_listing(), self.container_listing()],
-            ("RemoveImage", id, Duration::ZERO),
-            message,
-            |mut connection, request| async move { connection.images.remove_image(request).await },
-        )
-        .await
+        let method = Method::writes(IMAGES, "RemoveImage");
+        let image = Some(image_spec(id, runtime_handler));
+        let message = RemoveImageRequest { image };
+        let listings = [self.image_listing(), self.container_listing()];
+        self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 }
 

@@ -14,15 +14,15 @@ use std::{
 
 use hyper_util::rt::TokioIo;
 use kubegc_core::RuntimeError;
+use prost::Message;
 use tokio::{net::UnixStream, time::Instant};
 use tonic::{
-    Request, Response, Status,
+    client::Grpc,
     transport::{Channel, Uri},
 };
 
 use crate::{
     ConnectError, Endpoint, Options,
-    bindings::{image_service_client::ImageServiceClient, runtime_service_client::RuntimeServiceClient},
     call::{Failure, Method, call},
 };
 
@@ -45,8 +45,7 @@ pub(crate) enum NotSent {
 pub(crate) struct Connection {
     /// The number of the connection, counted from one for each socket.
     pub(crate) number: u64,
-    pub(crate) runtime: RuntimeServiceClient<Channel>,
-    pub(crate) images: ImageServiceClient<Channel>,
+    pub(crate) client: Grpc<Channel>,
 }
 
 /// A runtime's socket, and the current connection to it.
@@ -85,25 +84,21 @@ impl Socket {
 
     /// Sends a read. If the current connection is closed, so that nothing was sent, it uses a new connection.
     /// Returns the response and the number of the connection.
-    pub(crate) async fn read<Q, A, F>(
+    pub(crate) async fn read<Q, A>(
         &self,
         method: Method,
         object: &str,
         message: Q,
-        send: impl Fn(Connection, Request<Q>) -> F,
     ) -> Result<(A, u64), RuntimeError>
     where
-        Q: Clone,
-        F: Future<Output = Result<Response<A>, Status>>,
+        Q: Message + Clone + 'static,
+        A: Message + Default + 'static,
     {
         let (began, timeout) = (Instant::now(), self.options.request_timeout);
         let last = self.connection();
-        let send_on = |connection: Connection, timeout, message| {
-            let number = connection.number;
-            let response = call(method, object, timeout, message, |request| {
-                send(connection, request)
-            });
-            async move { Ok((response.await?, number)) }
+        let send_on = async |connection: Connection, timeout, message| {
+            let response = call(&connection.client, method, object, timeout, message).await?;
+            Ok((response, connection.number))
         };
         let response = match send_on(last.clone(), timeout, message.clone()).await {
             Err(Failure {
@@ -154,9 +149,7 @@ fn new_connection(number: u64, path: &Arc<Path>, options: &Options) -> Connectio
         .connect_with_connector_lazy(tower::service_fn(open));
     Connection {
         number,
-        runtime: RuntimeServiceClient::new(channel.clone())
-            .max_decoding_message_size(options.message_bytes_max),
-        images: ImageServiceClient::new(channel).max_decoding_message_size(options.message_bytes_max),
+        client: Grpc::new(channel).max_decoding_message_size(options.message_bytes_max),
     }
 }
 

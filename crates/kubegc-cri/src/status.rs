@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     CriRuntime,
     bindings::{StatusRequest, StatusResponse},
-    call::Method,
+    call::{Method, RUNTIME},
     read::incomplete,
 };
 
@@ -51,14 +51,10 @@ impl CriRuntime {
     /// # Errors
     /// The request failed, or the response has no status.
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let method = Method::reads("Status");
+        let method = Method::reads(RUNTIME, "Status");
         let message = StatusRequest { verbose: true };
-        let response = self
-            .runtime
-            .read(method, "", message, |mut connection, request| async move {
-                connection.runtime.status(request).await
-            });
-        read(response.await?.0).ok_or_else(|| incomplete(method.name, "status is missing"))
+        let (response, _) = self.runtime.read(method, "", message).await?;
+        read(response).ok_or_else(|| incomplete(method.name, "status is missing"))
     }
 }
 

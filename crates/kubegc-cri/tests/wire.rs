@@ -9,4 +9,4 @@
     reason = "generated"
 )]
 
-include!("../generated/client.rs");
+include!("../generated/messages.rs");

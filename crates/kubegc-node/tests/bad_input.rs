@@ -46,11 +46,6 @@ fn images(semantics: Semantics) -> image::FreeSpace {
         .with_task(Task::DeleteUnused)
 }
 
-fn removed_images(plan: &kubegc_core::PlanOf<image::FreeSpace>) -> Vec<&str> {
-    let ids = plan.actions.iter().map(|image::Action { image, .. }| &*image.id);
-    ids.collect()
-}
-
 #[test]
 fn containers_of_any_time_at_any_time() {
     for created in EXTREMES {
@@ -368,71 +363,6 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
             assert_eq!(plan.actions.len(), sizes.len(), "{sizes:?} {task:?}");
             assert_eq!(plan.summary.error, None);
         }
-    }
-}
-
-#[test]
-fn ids_with_commas_and_empty_ids_under_the_gate_of_handlers() {
-    let handled = |id: &str, handler: &str| Image {
-        runtime_handler: handler.into(),
-        ..image(id, 1)
-    };
-    let on = gated("1.36.0", &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, true)]);
-    for (semantics, listing, used, expected, found) in [
-        // Two images with one key: the later counts, and use of either protects both.
-        (on, [handled("a", "b"), handled("a,b", "")], None, &["a,b"][..], 1),
-        (
-            on,
-            [handled("a", "b"), handled("a,b", "")],
-            Some(("a", "b")),
-            &[],
-            1,
-        ),
-        (
-            on,
-            [handled("a", "b"), handled("a,b", "")],
-            Some(("a,b", "")),
-            &[],
-            1,
-        ),
-        // A comma does not end an id that is listed: upstream would remove the image "a".
-        (
-            on,
-            [handled("a,b", ""), handled("a", "")],
-            Some(("a", "")),
-            &["a,b"],
-            0,
-        ),
-        (on, [handled(",b", ""), handled("", "b")], None, &[], 2),
-        (on, [handled("", ""), handled("a", "")], None, &["a"], 1),
-        (
-            release("1.36.0"),
-            [handled("a", "b"), handled("a,b", "")],
-            None,
-            &["a", "a,b"],
-            0,
-        ),
-        (
-            release("1.36.0"),
-            [handled("a", "b"), handled("a,b", "")],
-            Some(("a", "x")),
-            &["a,b"],
-            0,
-        ),
-    ] {
-        let node = Inventory {
-            images: listed(listing.clone()),
-            containers: listed(used.map(|(id, handler)| user("c", id, id, handler))),
-            ..empty()
-        };
-        let plan = images(semantics).plan(&node, at(9));
-        assert_eq!(removed_images(&plan), expected, "{listing:?} {used:?}");
-        assert_eq!(
-            plan.findings.len(),
-            found,
-            "{listing:?} {used:?}: {:?}",
-            plan.findings
-        );
     }
 }
 

@@ -1,113 +1,212 @@
 //! The reclaim of a node under pressure, and its decision.
+//!
+//! The inputs of `eviction.txt` are settings and operations. Each operation is about all settings of its input
+//! and those after `with`. Several releases have one outcome. A measurement is `SIGNAL=AVAILABLE/CAPACITY@TIME`;
+//! the capacity is 100Gi and the time that of the operation unless stated, and `@-` is no time.
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `hard SIGNAL AMOUNT`, `soft SIGNAL AMOUNT`, `grace SIGNAL SECONDS`, `reclaim SIGNAL AMOUNT` | settings |
+//! | `thresholds RELEASE`, `effective RELEASE LAYOUT` | the configured thresholds, and those of a layout |
+//! | `signals RELEASE` | the resource and the condition of every signal |
+//! | `layout RELEASE images=DEDICATED containers=SEPARATE`, `mounts RELEASE DEVICES MOUNTS` | file systems |
+//! | `met RELEASE MEASUREMENT` | whether the first threshold is met |
+//! | `first RELEASE LAYOUT MEASUREMENTS`, `next ...` | a sync, without and with the history of the line before |
+//! | `decide RELEASE MEASUREMENTS` | the decision after a reclaim of nodefs.available |
+//! | `pod-grace RELEASE SECONDS` | the grace periods of a pod, for each threshold |
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use kubegc_core::{FieldError, Kept, KubernetesVersion, Planner, node_facts::FileSystem};
+use kubegc_core::{KubernetesVersion, Planner, Timestamp, node_facts::FileSystem};
+use kubegc_fixtures::check_transcript;
 use kubegc_node::{
-    EventKind, GoDuration, PolicySpec, Semantics,
+    GoDuration, PolicySpec, Semantics,
     eviction::{
-        Decision, EvictionReason, FileSystemRole, FileSystems, Function, Layout, NodeCondition, Observation,
-        Observations, Origin, Pressure, Reason, Resource, Signal, Subject, Thresholds, pod_grace_seconds,
-        reclaim_functions,
+        Decision, EvictionReason, FileSystemRole, FileSystems, Function, History, Layout, MinimumReclaim,
+        Observation, Observations, Pressure, Signal, Thresholds, pod_grace_seconds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
 
-use crate::world::at;
+use crate::{
+    plans::{Words, shown},
+    world::at,
+};
 
 mod laws;
-mod run;
-mod sync;
 
-const C: Function = Function::DeleteAllUnusedContainers;
-const I: Function = Function::DeleteUnusedImages;
 const LAYOUTS: [Layout; 3] = [Layout::Single, Layout::DedicatedImages, Layout::Split];
-const GI: u64 = 1 << 30;
+const SETTINGS: [&str; 4] = ["hard ", "soft ", "grace ", "reclaim "];
 
 fn semantics(minor: u16) -> Semantics {
     Semantics::new(KubernetesVersion::new(minor, 0).expect("a version that is known"))
 }
 
-fn with_gate(minor: u16, on: bool) -> Semantics {
-    let version = KubernetesVersion::new(minor, 0).expect("a version that is known");
-    Semantics::with_gates(version, &[("KubeletSeparateDiskGC".to_owned(), on)].into())
+#[test]
+fn settings_and_measurements_have_these_outcomes() {
+    check_transcript("tests/eviction.txt", |input| {
+        let is_setting = |line: &&str| SETTINGS.iter().any(|setting| line.starts_with(setting));
+        let (settings, operations): (Vec<&str>, Vec<&str>) = input.lines().partition(is_setting);
+        let mut history = History::default();
+        let outcomes = operations
+            .iter()
+            .map(|line| outcome(&settings, line, &mut history));
+        outcomes.collect::<Vec<_>>().join("\n")
+    });
 }
 
-fn texts(entries: &[(&str, &str)]) -> BTreeMap<String, String> {
-    entries
-        .iter()
-        .map(|(signal, value)| ((*signal).to_owned(), (*value).to_owned()))
-        .collect()
+/// The outcome of an operation in all its releases, or their outcomes if these differ.
+fn outcome(settings: &[&str], line: &str, history: &mut History) -> String {
+    let (line, more) = line.split_once(" with ").unwrap_or((line, ""));
+    let mut spec = PolicySpec {
+        eviction_hard: BTreeMap::new(),
+        ..PolicySpec::default()
+    };
+    let more = more.split("; ").filter(|setting| !setting.is_empty());
+    for setting in settings.iter().copied().chain(more) {
+        let setting = Words::new(setting);
+        let (signal, value) = (setting.0[1].to_owned(), setting.0[2].to_owned());
+        match setting.0[0] {
+            "hard" => spec.eviction_hard.insert(signal, value),
+            "soft" => spec.eviction_soft.insert(signal, value),
+            "reclaim" => spec.eviction_minimum_reclaim.insert(signal, value),
+            _ => {
+                let grace = GoDuration::from_secs(setting.number_at(2));
+                spec.eviction_soft_grace_period.insert(signal, grace);
+                None
+            }
+        };
+    }
+    let words = Words::new(line);
+    let releases = words.0[1].split(',');
+    let outcomes: BTreeSet<String> = releases
+        .map(|release| of_release(&words, &spec, words.semantics(release), history))
+        .collect();
+    outcomes.into_iter().collect::<Vec<_>>().join(" | ")
 }
 
-/// Hard thresholds, soft ones with their grace in seconds, and minimum reclaims.
-#[derive(Clone, Copy, Default)]
-struct Setting<'a> {
-    hard: &'a [(&'a str, &'a str)],
-    soft: &'a [(&'a str, &'a str, i64)],
-    reclaim: &'a [(&'a str, &'a str)],
-}
-
-impl Setting<'_> {
-    fn spec(self) -> PolicySpec {
-        PolicySpec {
-            eviction_hard: texts(self.hard),
-            eviction_soft: self
-                .soft
-                .iter()
-                .map(|(signal, value, _)| ((*signal).to_owned(), (*value).to_owned()))
-                .collect(),
-            eviction_soft_grace_period: self
-                .soft
-                .iter()
-                .map(|(signal, _, grace)| ((*signal).to_owned(), GoDuration::from_secs(*grace)))
-                .collect(),
-            eviction_minimum_reclaim: texts(self.reclaim),
-            ..PolicySpec::default()
+fn of_release(words: &Words<'_>, spec: &PolicySpec, semantics: Semantics, history: &mut History) -> String {
+    let thresholds = match Thresholds::new(spec, semantics) {
+        Ok(thresholds) => thresholds,
+        Err(errors) => {
+            let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            return format!("refused: {}", errors.join("; "));
+        }
+    };
+    let layout = if words.has("dedicated") {
+        Layout::DedicatedImages
+    } else if words.has("split") {
+        Layout::Split
+    } else {
+        Layout::Single
+    };
+    let now = at(words.number("at").unwrap_or(1));
+    let observations = observations(words, now);
+    let mut parts: Vec<String> = Vec::new();
+    match words.0[0] {
+        "thresholds" => {
+            for threshold in thresholds.configured() {
+                let reclaim = threshold.minimum_reclaim;
+                let reclaim = reclaim.map_or(String::new(), |amount| format!(" and {amount}"));
+                parts.push(format!("{threshold}{reclaim}"));
+            }
+            let disabled = thresholds.disabled().iter();
+            parts.extend(disabled.map(|field| format!("disabled {field}")));
+        }
+        "effective" => parts.extend(thresholds.effective(layout).iter().map(ToString::to_string)),
+        "signals" => {
+            for signal in Signal::ALL {
+                let known = signal.resource(semantics).zip(signal.condition(semantics));
+                let known = known.map(|(resource, condition)| format!("{resource} {condition}"));
+                parts.push(format!("{signal}: {}", known.as_deref().unwrap_or("none")));
+            }
+        }
+        "layout" => {
+            let flag = |key: &str| words.number::<bool>(key);
+            let facts = FileSystems {
+                images_are_dedicated: flag("images").ok_or_else(|| "no such device".to_owned()),
+                containers_are_separate: flag("containers"),
+            };
+            let layout = Layout::new(&facts, semantics);
+            parts.push(layout.map_or_else(|error| error.to_string(), |layout| layout.to_string()));
+        }
+        "mounts" => {
+            let [root, image, images, containers] =
+                [2, 3, 4, 5].map(|at| Some(words.text(at)).filter(|text| !text.is_empty()));
+            let facts = FileSystems::from_mount_points(root, image, images, containers);
+            parts.push(format!("{facts:?}"));
+        }
+        "met" => {
+            let met = thresholds.configured()[0].is_met(&observations, MinimumReclaim::Ignored);
+            parts.push(format!("{met:?}"));
+        }
+        "pod-grace" => {
+            let of_pod = words.text(2).parse().ok();
+            let grace = |threshold| pod_grace_seconds(threshold, 90, of_pod, semantics).to_string();
+            parts.extend(thresholds.configured().iter().map(grace));
+        }
+        "decide" => {
+            let measured = if words.has("failed") {
+                Err("no stats".to_owned())
+            } else {
+                Ok((observations, now))
+            };
+            let (decision, found) = thresholds.decide(layout, Signal::NodeFsAvailable, measured);
+            match decision {
+                Decision::NoEviction => parts.push("no eviction".to_owned()),
+                Decision::EvictPod { reason, still_met } => {
+                    parts.push(reason.to_string());
+                    parts.extend(still_met.iter().map(ToString::to_string));
+                }
+            }
+            parts.extend(
+                found
+                    .iter()
+                    .map(|found| format!("found {}: {}", found.object, found.reason)),
+            );
+        }
+        operation => {
+            if operation == "first" {
+                *history = History::default();
+            }
+            let facts = Pressure {
+                layout,
+                observations,
+                history: std::mem::take(history),
+            };
+            let plan = thresholds.plan(&facts, now);
+            parts.extend(shown(&plan));
+            if let Some(event) = plan.summary.trigger.map(|trigger| trigger.event()) {
+                parts.push(format!("{} {}: {}", event.kind, event.reason, event.message));
+            }
+            parts.extend(plan.summary.conditions.iter().map(ToString::to_string));
+            *history = plan.summary.history;
         }
     }
-
-    fn on(self, minor: u16) -> Thresholds {
-        Thresholds::new(&self.spec(), semantics(minor)).expect("valid thresholds")
-    }
+    parts.join("; ")
 }
 
-fn hard<'a>(entries: &'a [(&'a str, &'a str)]) -> Setting<'a> {
-    Setting {
-        hard: entries,
-        ..Setting::default()
-    }
-}
-
-/// The available amount of each signal, of a capacity of 100 GiB (or as many inodes), measured at a time.
-fn measured(free: &[(Signal, u64)], seconds: i64) -> Observations {
-    free.iter()
-        .map(|(signal, available)| {
-            let observation = Observation {
-                available: *available,
-                capacity: 100 * GI,
-                at: Some(at(seconds)),
-            };
-            (*signal, observation)
-        })
-        .collect()
-}
-
-fn pressure(layout: Layout, observations: Observations) -> Pressure {
-    Pressure {
-        layout,
-        observations,
-        ..Pressure::default()
-    }
-}
-
-fn reason_of(kept: &[Kept<Subject, Reason>], signal: Signal) -> Option<&Reason> {
-    kept.iter()
-        .find(|kept| match &kept.object {
-            Subject::Threshold(threshold) => threshold.signal == signal,
-            Subject::Signal(named) => *named == signal,
-        })
-        .map(|kept| &kept.reason)
+fn observations(words: &Words<'_>, now: Timestamp) -> Observations {
+    let amount = |text: &str| match text.strip_suffix("Gi") {
+        Some(number) => number.parse::<u64>().expect("a number") << 30,
+        None => text.parse().expect("a number"),
+    };
+    let of_word = |word: &&str| {
+        let (signal, value) = word.split_once('=')?;
+        let (value, at) = match value.split_once('@') {
+            Some((value, time)) => (value, time.parse().ok().map(at)),
+            None => (value, Some(now)),
+        };
+        let (available, capacity) = value.split_once('/').unwrap_or((value, "100Gi"));
+        let signal: Signal = signal.parse().ok()?;
+        let observation = Observation {
+            available: amount(available),
+            capacity: amount(capacity),
+            at,
+        };
+        Some((signal, observation))
+    };
+    words.0.iter().filter_map(of_word).collect()
 }
 
 #[test]
@@ -136,204 +235,35 @@ fn n4_8_to_n4_10_functions_of_each_signal_by_release() {
 }
 
 #[test]
-fn n4_2_and_n4_9_layouts_per_version_and_gate() {
-    let off = Err("KubeletSeparateDiskGC is turned off but we still have a split filesystem".to_owned());
-    let (single, dedicated, split) = (Ok(Layout::Single), Ok(Layout::DedicatedImages), Ok(Layout::Split));
-    for (semantics, images, containers, expected) in [
-        (semantics(36), Some(false), Some(false), &single),
-        (semantics(36), Some(false), None, &single),
-        (semantics(36), Some(true), Some(false), &dedicated),
-        (semantics(36), Some(true), None, &dedicated),
-        (semantics(36), Some(true), Some(true), &split),
-        (semantics(36), Some(false), Some(true), &single),
-        (with_gate(36, false), Some(true), Some(true), &off),
-        (with_gate(36, false), Some(false), Some(true), &off),
-        (with_gate(36, false), Some(true), Some(false), &dedicated),
-        (semantics(31), Some(true), Some(true), &split),
-        (semantics(30), Some(true), Some(true), &off),
-        (with_gate(29, true), Some(true), Some(true), &split),
-        (semantics(28), Some(true), Some(true), &dedicated),
-        (with_gate(28, true), Some(true), Some(true), &dedicated),
-        (semantics(36), None, Some(true), &Err("no such device".to_owned())),
-    ] {
-        let facts = FileSystems {
-            images_are_dedicated: images.ok_or_else(|| "no such device".to_owned()),
-            containers_are_separate: containers,
-        };
-        let got = Layout::new(&facts, semantics).map_err(|error| error.to_string());
-        assert_eq!(&got, expected, "{facts:?} {}", semantics.version);
-    }
-}
-
-#[test]
-fn n4_2_devices_and_mount_points_determine_the_layout() {
-    for (devices, mounts, images, containers) in [
-        ((Some("sda"), Some("sda")), (None, None), Some(false), None),
-        (
-            (Some("sda"), Some("sdb")),
-            (Some("/images"), None),
-            Some(true),
-            None,
-        ),
-        (
-            (Some("sda"), Some("sdb")),
-            (Some("/images"), Some("/images")),
-            Some(true),
-            Some(false),
-        ),
-        (
-            (Some("sda"), Some("sdb")),
-            (Some("/images"), Some("/layers")),
-            Some(true),
-            Some(true),
-        ),
-        ((None, Some("sdb")), (None, None), None, None),
-        ((Some("sda"), None), (None, None), None, None),
-    ] {
-        let facts = FileSystems::from_mount_points(devices.0, devices.1, mounts.0, mounts.1);
-        assert_eq!(facts.images_are_dedicated.ok(), images, "{devices:?}");
-        assert_eq!(facts.containers_are_separate, containers, "{mounts:?}");
-    }
-}
-
-#[test]
-fn signals_have_resources_and_conditions() {
-    use {NodeCondition::*, Resource::*};
-    for (signal, resource, condition) in [
-        (Signal::MemoryAvailable, Memory, MemoryPressure),
-        (Signal::AllocatableMemoryAvailable, Memory, MemoryPressure),
-        (Signal::NodeFsAvailable, EphemeralStorage, DiskPressure),
-        (Signal::NodeFsInodesFree, Inodes, DiskPressure),
-        (Signal::ImageFsAvailable, EphemeralStorage, DiskPressure),
-        (Signal::ImageFsInodesFree, Inodes, DiskPressure),
-        (Signal::ContainerFsAvailable, EphemeralStorage, DiskPressure),
-        (Signal::ContainerFsInodesFree, Inodes, DiskPressure),
-        (Signal::PidAvailable, Pids, PidPressure),
-    ] {
-        for minor in [20, 28, 30, 31, 36] {
-            let known = minor >= 31 || !signal.is_container_fs();
-            let semantics = semantics(minor);
-            assert_eq!(
-                signal.resource(semantics),
-                known.then_some(resource),
-                "{signal} 1.{minor}"
-            );
-            assert_eq!(
-                signal.condition(semantics),
-                known.then_some(condition),
-                "{signal} 1.{minor}"
-            );
-        }
-    }
-}
-
-#[test]
-fn all_invalid_thresholds_are_named() {
-    let spec = PolicySpec {
-        eviction_hard: texts(&[
-            ("containerfs.available", "10%"),
-            ("imagefs.available", "-5%"),
-            ("memory.available", "0"),
-            ("nodefs.available", "101%"),
-            ("nodefs.inodesFree", "-1k"),
-            ("pid.available", "a few"),
-        ]),
-        eviction_soft: texts(&[("memory.available", "1Gi"), ("nodefs.free", "1Gi")]),
-        eviction_soft_grace_period: [("pid.available".to_owned(), GoDuration::from_secs(-1))].into(),
-        eviction_minimum_reclaim: texts(&[
-            ("disk", "1Gi"),
-            ("memory.available", "-1"),
-            ("nodefs.available", "0%"),
-        ]),
-        ..PolicySpec::default()
+fn file_systems_are_inserted_if_both_numbers_are_known() {
+    let whole = FileSystem {
+        capacity_bytes: Some(100),
+        available_bytes: Some(10),
+        inodes: Some(50),
+        inodes_free: Some(5),
+        ..FileSystem::default()
     };
-    let refused = Thresholds::new(&spec, semantics(28)).expect_err("nothing of it is right");
-    let fields: Vec<&str> = refused.iter().map(FieldError::field).collect();
-    assert_eq!(
-        fields,
-        [
-            "evictionHard",
-            "evictionHard[imagefs.available]",
-            "evictionHard[memory.available]",
-            "evictionHard[nodefs.available]",
-            "evictionHard[nodefs.inodesFree]",
-            "evictionHard[pid.available]",
-            "evictionSoft",
-            "evictionSoftGracePeriod[pid.available]",
-            "evictionSoft[memory.available]",
-            "evictionMinimumReclaim",
-            "evictionMinimumReclaim[memory.available]",
-            "evictionMinimumReclaim[nodefs.available]",
-        ]
-    );
-    let text = refused.first().map(ToString::to_string);
-    assert_eq!(
-        text.as_deref(),
-        Some("evictionHard: Invalid value: \"containerfs.available\": Kubernetes 1.28.0 has no such signal")
-    );
-}
-
-#[test]
-fn thresholds_are_read_hard_first_and_by_name() {
-    let setting = Setting {
-        hard: &[
-            ("nodefs.available", "10%"),
-            ("memory.available", "100Mi"),
-            ("pid.available", "100%"),
-        ],
-        soft: &[("nodefs.available", "1.5Gi", 90), ("imagefs.available", "20%", 0)],
-        reclaim: &[("nodefs.available", "500Mi"), ("pid.available", "5")],
+    let partial = FileSystem {
+        inodes: None,
+        ..whole
     };
-    let thresholds = setting.on(36);
-    let shown: Vec<String> = thresholds.configured().iter().map(ToString::to_string).collect();
-    assert_eq!(
-        shown,
-        [
-            "memory.available<100Mi",
-            "nodefs.available<10%",
-            "imagefs.available<20%",
-            "nodefs.available<1536Mi for 1m30s",
-        ]
-    );
-    let reclaims: Vec<bool> = thresholds
-        .configured()
-        .iter()
-        .map(|threshold| threshold.minimum_reclaim.is_some())
-        .collect();
-    assert_eq!(reclaims, [false, true, false, true]);
-    assert_eq!(thresholds.disabled(), ["evictionHard[pid.available]"]);
-}
-
-#[test]
-fn n4_3_met_is_strict_and_percentages_count_against_the_capacity() {
-    let disk = Signal::NodeFsAvailable;
-    for (value, available, capacity, expected) in [
-        ("1000", 999, 1, Some(true)),
-        ("1000", 1_000, 2_000, Some(false)),
-        ("1000500m", 1_000, 2_000, Some(true)),
-        ("10%", 99, 1_000, Some(true)),
-        ("10%", 100, 1_000, Some(false)),
-        // 99.9 is truncated to 99.
-        ("10%", 99, 999, Some(false)),
-        ("10%", 2_000, 1_000, Some(false)),
-        ("10%", 0, 0, None),
-        ("1Gi", 0, 0, None),
-        ("8Ei", u64::MAX, u64::MAX, Some(false)),
+    use {FileSystemRole::*, Signal::*};
+    for (role, bytes, inodes) in [
+        (Node, NodeFsAvailable, NodeFsInodesFree),
+        (Images, ImageFsAvailable, ImageFsInodesFree),
+        (Containers, ContainerFsAvailable, ContainerFsInodesFree),
     ] {
-        let thresholds = hard(&[(disk.as_str(), value)]).on(36);
-        let observation = Observation {
-            available,
-            capacity,
-            at: None,
-        };
-        let observations: Observations = [(disk, observation)].into_iter().collect();
-        let threshold = thresholds.configured().first().expect("one");
-        let met = threshold.is_met(&observations, kubegc_node::eviction::MinimumReclaim::Ignored);
-        assert_eq!(met, expected, "{value} of {capacity}, {available} free");
-        let unmeasured = threshold.is_met(
-            &Observations::default(),
-            kubegc_node::eviction::MinimumReclaim::Ignored,
+        let mut observations = role.observations(&partial, None);
+        assert_eq!(observations.keys().copied().collect::<Vec<_>>(), [bytes]);
+        observations.extend(role.observations(&whole, Some(at(3))));
+        let inodes = observations.get(&inodes).copied();
+        assert_eq!(
+            inodes,
+            Some(Observation {
+                available: 5,
+                capacity: 50,
+                at: Some(at(3))
+            })
         );
-        assert_eq!(unmeasured, None);
     }
 }

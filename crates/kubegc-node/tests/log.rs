@@ -1,54 +1,15 @@
-//! Log plans: texts, paths, missing listings and releases. The recordings contain the rules.
+//! The text of an unreadable log directory, and links: their names, and the status that decides about them.
 
 use kubegc_core::{
-    Planner, RuntimeError,
-    node_facts::{Container, ContainerState, ContainerStatus, LogLink, LogTarget, PodIdentity},
+    RuntimeError,
+    node_facts::{Container, ContainerState, ContainerStatus, PodIdentity},
 };
-use kubegc_node::{
-    Inventory, Unlisted,
-    log::{Action, EvictLogs, Reason, link_path},
-};
+use kubegc_node::log::{EvictLogs, Reason, link_path};
 
-use crate::world::{at, dead, empty, release};
-
-use LogTarget::Missing;
+use crate::world::{dead, release};
 
 fn policy(version: &str) -> EvictLogs {
     EvictLogs::new(release(version))
-}
-
-fn links(links: &[(&str, LogTarget)]) -> Inventory {
-    Inventory {
-        log_links: Ok(links
-            .iter()
-            .map(|&(path, target)| LogLink {
-                path: path.into(),
-                target,
-            })
-            .collect()),
-        ..empty()
-    }
-}
-
-fn refused() -> Unlisted {
-    Unlisted::Failed(RuntimeError::refused("denied"))
-}
-
-#[test]
-fn n2_40_an_unreadable_directory_stops_links_too_unless_it_need_not_be_read() {
-    let mut node = links(&[("/var/log/containers/a-short.log", Missing)]);
-    for (why, sources_ready, removed) in [
-        (refused(), true, 0),
-        (refused(), false, 1),
-        (Unlisted::NotRequested, true, 0),
-    ] {
-        node.log_entries = Err(why.clone());
-        node.pods.sources_ready = sources_ready;
-        let plan = policy("1.36.0").plan(&node, at(9));
-        assert_eq!(plan.actions.len(), removed);
-        assert_eq!(plan.findings.len(), 1);
-        assert_eq!(plan.findings[0].reason, Reason::Unlisted(why.to_string().into()));
-    }
 }
 
 #[test]
@@ -62,43 +23,6 @@ fn n2_40_the_text_of_an_unreadable_directory_per_version() {
     ] {
         let text = format!("failed to read {name} \"/var/log/pods\": denied");
         assert_eq!(policy(version).unreadable_text("/var/log/pods", &error), text);
-    }
-}
-
-#[test]
-fn n2_46_n2_48_the_container_id_of_a_link_and_its_errors() {
-    for (path, id) in [
-        ("/var/log/containers/web_shop_c-abcdef.log", Ok("abcdef")),
-        (
-            "/var/log/containers/web_shop_c-abcde.log",
-            Err("container Id \"abcde\" is too short"),
-        ),
-        (
-            "/var/log/containers/web_shop_c-.log",
-            Err("container Id \"\" is too short"),
-        ),
-        ("/var/log/containers/a-b-c-0123456789.log", Ok("0123456789")),
-        ("/var/log/containers/abcdef.log", Ok("/var/log/containers/abcdef")),
-        ("/var/log/my-containers/abcdef.log", Ok("containers/abcdef")),
-        (
-            "/var/log/containers/web-abcdef.txt",
-            Err("\"/var/log/containers/web-abcdef.txt\" doesn't end with \".log\""),
-        ),
-        // Bytes count, as in Go.
-        ("/x-äöü.log", Ok("äöü")),
-        ("/x-äö.log", Err("container Id \"äö\" is too short")),
-    ] {
-        let plan = policy("1.36.0").plan(&links(&[(path, Missing)]), at(9));
-        let found: Vec<Result<&str, String>> = plan
-            .actions
-            .iter()
-            .map(|action| match action {
-                Action::ResolveLink { container_id, .. } => Ok(&**container_id),
-                Action::RemoveLink { problem, .. } => Err(problem.to_string()),
-                Action::RemoveDirectory { .. } => panic!("{action:?}"),
-            })
-            .collect();
-        assert_eq!(found, [id.map_err(str::to_owned)], "{path}");
     }
 }
 

@@ -1,13 +1,12 @@
 //! Tests of the node planners.
 
 mod bad_input;
-mod container;
 mod driver;
 mod eviction;
 mod image;
 mod laws;
 mod log;
 mod pausing;
+mod plans;
 mod policy;
-mod sandbox;
 mod world;

@@ -1,9 +1,6 @@
 //! Comments, documentation and printed texts use the words of Kubernetes, in plain sentences.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use crate::files::{files, is_in, read, report, root};
 
 /// First words of module documentation that does not state what the module is or does.
 const TEMPLATES: &[&str] = &[
@@ -59,11 +56,11 @@ fn module_documentation_is_plain() {
 #[test]
 fn comments_keep_to_the_width_and_texts_to_the_words() {
     let mut problems = Vec::new();
-    let sources = files(&["crates", "examples", "benches"], "rs").into_iter();
-    let sources = sources.filter(|path| !path.components().any(|part| part.as_os_str() == "tests"));
+    let mut sources = files(&["crates", "examples", "benches"], "rs");
+    sources.retain(|path| !is_in(path, "tests"));
     let texts = files(&["crates", "examples/expected"], "md").into_iter();
     let texts = texts.chain(files(&["examples/expected"], "txt"));
-    for path in sources.chain(texts).chain([root().join("README.md")]) {
+    for path in sources.into_iter().chain(texts).chain([root().join("README.md")]) {
         let is_source = path.extension().is_some_and(|extension| extension == "rs");
         let mut is_code = false;
         for (at, line) in read(&path).lines().enumerate() {
@@ -107,47 +104,4 @@ fn check_module_documentation(text: &str) -> Result<(), &'static str> {
         return Err("the module documentation must state what the module is or does");
     }
     Ok(())
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// The files below some directories, without generated code and build directories.
-fn files(directories: &[&str], extension: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut directories: Vec<PathBuf> = directories
-        .iter()
-        .map(|directory| root().join(directory))
-        .collect();
-    while let Some(directory) = directories.pop() {
-        let entries =
-            fs::read_dir(&directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-        for entry in entries {
-            let path = entry.expect("an entry can be read").path();
-            let name = path.file_name().unwrap_or_default();
-            if path.is_dir() {
-                if name != "target" && name != "generated" {
-                    directories.push(path);
-                }
-            } else if path.extension().is_some_and(|found| found == extension) && name != "language.rs" {
-                found.push(path);
-            }
-        }
-    }
-    found.sort();
-    found
-}
-
-fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
-}
-
-fn report(problems: &[String]) {
-    assert!(
-        problems.is_empty(),
-        "{} problems:\n{}",
-        problems.len(),
-        problems.join("\n")
-    );
 }

@@ -1,13 +1,9 @@
 //! The planners from outside the workspace: `examples/planners` is built as an embedder's package, prints what
 //! `expected.txt` shows, and each program is as short as promised.
 
-use std::{
-    collections::BTreeSet,
-    fmt::Write as _,
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::{collections::BTreeSet, fmt::Write as _, path::PathBuf, process::Command};
+
+use crate::files::{read, root};
 
 /// Each program with its maximum numbers of lines and of names.
 const PROGRAMS: [(&str, usize, usize); 7] = [
@@ -21,7 +17,7 @@ const PROGRAMS: [(&str, usize, usize); 7] = [
 ];
 
 fn directory() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/planners")
+    root().join("examples/planners")
 }
 
 /// The lines that are neither empty nor comments, and the names that it takes from kubegc.
@@ -48,7 +44,7 @@ fn a_planner_is_used_in_a_few_lines() {
     let mut table = String::new();
     for (program, lines_max, names_max) in PROGRAMS {
         let path = directory().join(format!("src/bin/{program}.rs"));
-        let (lines, names) = measure(&fs::read_to_string(path).expect("the program is there"));
+        let (lines, names) = measure(&read(path));
         let list: Vec<&str> = names.iter().map(String::as_str).collect();
         writeln!(
             table,
@@ -64,7 +60,7 @@ fn a_planner_is_used_in_a_few_lines() {
 
 #[test]
 fn the_planners_work_outside_of_the_workspace() {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("planners");
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("planners");
     let cargo = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO"))
             .args(arguments)

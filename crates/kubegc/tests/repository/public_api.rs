@@ -4,16 +4,14 @@
 //! `UPDATE_EXPECT=1 cargo test -p kubegc --test repository public_api`. Items that macros generate are
 //! missing.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::Path};
 
 use syn::{
     Attribute, Expr, ExprInfer, Fields, FnArg, ImplItem, Item, ItemImpl, ItemUse, Pat, TraitItem, Type,
     TypeInfer, UseTree, Visibility, punctuated::Punctuated, visit_mut::VisitMut,
 };
+
+use crate::files::{crates, read, root};
 
 /// The path of a module from the root of the crate.
 type Module = Vec<String>;
@@ -41,8 +39,8 @@ impl Source {
     }
 
     fn read(&mut self, module: Module, file: &Path) {
-        let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-        let parsed = syn::parse_file(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let parsed =
+            syn::parse_file(&read(file)).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let stem = file.file_stem().and_then(|stem| stem.to_str()).expect("a name");
         let directory = file.parent().expect("a directory");
         let below = match stem {
@@ -458,18 +456,9 @@ fn print(item: &Item) -> String {
 
 #[test]
 fn public_items_are_listed() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("a directory");
-    let mut directories: Vec<PathBuf> = fs::read_dir(crates)
-        .expect("the crates")
-        .map(|entry| entry.expect("an entry").path())
-        .collect();
-    directories.sort();
     let mut listed = 0;
-    for directory in directories {
-        let manifest = fs::read_to_string(directory.join("Cargo.toml")).expect("a manifest");
-        if manifest.contains("publish = false") {
+    for directory in crates() {
+        if read(directory.join("Cargo.toml")).contains("publish = false") {
             continue;
         }
         let items = Source::of(&directory.join("src/lib.rs")).surface(&[]);
@@ -487,13 +476,10 @@ fn public_items_are_listed() {
 /// Each item has an example, or names the item whose example uses it.
 #[test]
 fn items_at_the_roots_of_objects_and_predict_have_examples() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("a directory");
     let mut seen = 0;
     let mut without = Vec::new();
     for directory in ["kubegc-objects", "kubegc-predict"] {
-        let source = Source::of(&crates.join(directory).join("src/lib.rs"));
+        let source = Source::of(&root().join(format!("crates/{directory}/src/lib.rs")));
         let uses = source.items(&[]).iter().filter_map(|item| match item {
             Item::Use(item) if is_public(&item.vis) => Some(imports(item)),
             _ => None,

@@ -1,10 +1,9 @@
 //! The READMEs and the guide contain the output of the example and the supported versions.
 
-use std::{fs, path::Path};
+use crate::files::{crates, root};
 
 fn read(path: &str) -> String {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    fs::read_to_string(root.join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+    crate::files::read(root().join(path))
 }
 
 #[test]
@@ -45,12 +44,10 @@ fn readmes_and_guide_name_the_versions_of_the_manifest() {
         read("README.md").contains(&rust),
         "README.md has another version of Rust"
     );
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for package in fs::read_dir(crates).expect("the directory of this crate is in it") {
-        let directory = package.expect("it can be read").path();
-        let manifest = fs::read_to_string(directory.join("Cargo.toml")).expect("each directory is a package");
+    for directory in crates() {
+        let manifest = crate::files::read(directory.join("Cargo.toml"));
         if !manifest.contains("publish = false") {
-            let readme = fs::read_to_string(directory.join("README.md")).expect("each package has a README");
+            let readme = crate::files::read(directory.join("README.md"));
             assert!(
                 readme.replace('\n', " ").contains(&rust),
                 "{}: another version of Rust",

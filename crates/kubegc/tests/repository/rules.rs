@@ -1,62 +1,51 @@
 //! The rule numbers in the source of a crate and the rules of its `RULES.md` agree. Documentation comments
 //! link to the rules.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::collections::BTreeSet;
+
+use crate::files::{files, read, report, root};
 
 const NOT_COVERED: &str = "Not covered";
 
 #[test]
 fn the_source_and_rules_md_name_the_same_rules() {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for package in ["kubegc-controllers", "kubegc-node", "kubegc-objects"] {
-        check(&crates.join(package));
+        check(package);
     }
 }
 
-fn check(root: &Path) {
-    let rules = fs::read_to_string(root.join("RULES.md")).expect("RULES.md is in the crate");
+fn check(package: &str) {
+    let rules = read(root().join(format!("crates/{package}/RULES.md")));
     let sections = rules.split("\n### ").skip(1).map(|section| {
         let rule = section.split_whitespace().next().unwrap_or_default();
         (rule.to_owned(), section.contains(NOT_COVERED))
     });
     let sections: Vec<(String, bool)> = sections.collect();
     let documented: BTreeSet<&str> = sections.iter().map(|(rule, _)| rule.as_str()).collect();
-    assert!(!sections.is_empty(), "{}: no rules", root.display());
+    assert!(!sections.is_empty(), "{package}: no rules");
     assert_eq!(documented.len(), sections.len(), "a rule has one section");
     let covered = sections.iter().filter(|(_, not_covered)| !not_covered);
     let covered: BTreeSet<&str> = covered.map(|(rule, _)| rule.as_str()).collect();
 
     let mut problems = Vec::new();
     let mut used = BTreeSet::new();
-    let mut directories: Vec<PathBuf> = vec![root.join("src")];
-    while let Some(directory) = directories.pop() {
-        for entry in fs::read_dir(&directory).expect("the source can be read") {
-            let path = entry.expect("the source can be read").path();
-            if path.is_dir() {
-                directories.push(path);
-                continue;
-            }
-            let text = fs::read_to_string(&path).expect("the source is text");
-            for (at, line) in text.lines().enumerate() {
-                let comment = line.trim_start();
-                let is_doc = comment.starts_with("///") || comment.starts_with("//!");
-                for rule in numbers(line) {
-                    let link = format!("[{rule}](crate::rules#{})", rule.to_lowercase().replace('.', "-"));
-                    if is_doc && !line.contains(&link) {
-                        problems.push(format!("{}:{}: {rule} is not a link", path.display(), at + 1));
-                    }
+    for path in files(&[&format!("crates/{package}/src")], "rs") {
+        let text = read(&path);
+        for (at, line) in text.lines().enumerate() {
+            let comment = line.trim_start();
+            let is_doc = comment.starts_with("///") || comment.starts_with("//!");
+            for rule in numbers(line) {
+                let link = format!("[{rule}](crate::rules#{})", rule.to_lowercase().replace('.', "-"));
+                if is_doc && !line.contains(&link) {
+                    problems.push(format!("{}:{}: {rule} is not a link", path.display(), at + 1));
                 }
             }
-            for rule in named(&text, &covered) {
-                if !documented.contains(rule) {
-                    problems.push(format!("{}: RULES.md has no {rule}", path.display()));
-                }
-                used.insert(rule.to_owned());
+        }
+        for rule in named(&text, &covered) {
+            if !documented.contains(rule) {
+                problems.push(format!("{}: RULES.md has no {rule}", path.display()));
             }
+            used.insert(rule.to_owned());
         }
     }
     for (rule, not_covered) in &sections {
@@ -66,7 +55,7 @@ fn check(root: &Path) {
             ));
         }
     }
-    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    report(&problems);
 }
 
 /// The rules that a text names, with the covered ones of ranges such as `A-8 to A-10`.
