@@ -52,7 +52,7 @@ pub struct Options {
 
 /// The results of the cases of one file.
 #[non_exhaustive]
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct FileReport {
     /// The kind of its cases.
     pub kind: &'static str,
@@ -166,12 +166,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<FileReport> {
     cases.sort_by_key(|case| case.at);
     let mut report = FileReport {
         kind: cases.iter().find_map(|case| case.kind).unwrap_or("no cases"),
-        passed: 0,
-        failed: Vec::new(),
-        notes: Vec::new(),
-        requests: BTreeMap::new(),
-        supported_reasons: 0,
-        unsupported_reasons: Vec::new(),
+        ..FileReport::default()
     };
     for case in cases {
         let name = case.name;

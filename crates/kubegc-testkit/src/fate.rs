@@ -220,11 +220,9 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     let shown: Vec<u64> = shown.map(|entry| entry.number).collect();
     fate.failures = failures(audit, &shown);
     let uids = seen.iter().map(|stored| &stored.meta.uid);
-    for uid in uids.take_while(|uid| **uid != meta.uid) {
-        if !fate.earlier.contains(uid) {
-            fate.earlier.push(uid.clone());
-        }
-    }
+    let earlier = uids.take_while(|uid| **uid != meta.uid);
+    fate.earlier = earlier.cloned().collect();
+    fate.earlier.dedup();
     if !fate.is_collected() {
         let refusals = Refusals::of(plane.control.steps());
         fate.refused = refusals.about(&meta.uid).cloned().collect();
@@ -321,14 +319,8 @@ impl<'a> World<'a> {
     fn place<'m>(&self, meta: &'m ObjectMeta, reference: &OwnerReference) -> Option<(KindId, &'m str)> {
         let catalog = self.server.catalog();
         let owner = catalog.mapping(&reference.api_version, &reference.kind)?;
-        Some((
-            owner,
-            if catalog[owner].is_namespaced() {
-                &meta.namespace
-            } else {
-                ""
-            },
-        ))
+        let is_namespaced = catalog[owner].is_namespaced();
+        Some((owner, if is_namespaced { &meta.namespace } else { "" }))
     }
 
     fn owner_state(&self, kind: KindId, dependent: &StoredObject, reference: &OwnerReference) -> OwnerState {

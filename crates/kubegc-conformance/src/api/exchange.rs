@@ -57,18 +57,10 @@ pub(super) fn run(
         }
     };
     let call = read_call(server, &sent);
-    let response = match respond_as(server, &call, &sent, USER, &AccessRules::default()) {
-        ApiResponse::Whole(response) => Response {
-            code: response.status().as_u16(),
-            body: read(response.body()),
-        },
-        ApiResponse::Node(node) => {
-            let response = node.unreachable;
-            Response {
-                code: response.status().as_u16(),
-                body: read(response.body()),
-            }
-        }
+    let whole = |response: &http::Response<Bytes>| (response.status(), read(response.body()));
+    let (status, body) = match respond_as(server, &call, &sent, USER, &AccessRules::default()) {
+        ApiResponse::Whole(response) => whole(&response),
+        ApiResponse::Node(node) => whole(&node.unreachable),
         ApiResponse::Stream { head, mut watch } => {
             let mut events = Vec::new();
             // Ends: nothing changes meanwhile, and each wait leads to the next event or to the timeout.
@@ -84,13 +76,11 @@ pub(super) fn run(
                     WatchStep::Wait { until: None } | WatchStep::End => break,
                 }
             }
-            Response {
-                code: head.status().as_u16(),
-                body: json!({"events": events}),
-            }
+            (head.status(), json!({"events": events}))
         }
     };
-    (shown, response)
+    let code = status.as_u16();
+    (shown, Response { code, body })
 }
 
 /// A body as recordings hold it.

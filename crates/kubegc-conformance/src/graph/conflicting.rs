@@ -11,6 +11,7 @@ use kubegc_objects::{
     replay::AbsentOwners,
 };
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::{
     format::{EventType, Identity, Owner, Sent, ServerObject, references},
@@ -99,19 +100,9 @@ struct Expected {
     pending_orphan: Vec<Object>,
     pending_events: Vec<PendingEvent>,
     absent_owner_cache: Vec<Identity>,
-    actions: Vec<Action>,
+    /// Their verbs, groups, versions, resources, names and, unless they are empty, namespaces.
+    actions: Vec<Value>,
     events: Vec<String>,
-}
-
-#[derive(Deserialize)]
-struct Action {
-    verb: String,
-    group: String,
-    version: String,
-    resource: String,
-    #[serde(default)]
-    ns: String,
-    name: String,
 }
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
@@ -149,8 +140,8 @@ struct Replay<'a> {
     machine: Machine<'a>,
     server: BTreeMap<Address, ServerObject>,
     pending: VecDeque<PendingEvent>,
-    /// The requests, with their verbs, since the last expectation.
-    actions: Vec<(String, Address)>,
+    /// The requests since the last expectation, as they are recorded.
+    actions: Vec<Value>,
     events: Vec<String>,
 }
 
@@ -258,36 +249,27 @@ impl Replay<'_> {
         absent.sort();
         remembered.sort();
         equal("absent_owner_cache", &absent, &remembered)?;
-        let actions: Vec<_> = expected.actions.iter().map(Action::address).collect();
-        equal("actions", &actions, &std::mem::take(&mut self.actions))?;
+        equal("actions", &expected.actions, &std::mem::take(&mut self.actions))?;
         equal("events", &expected.events, &std::mem::take(&mut self.events))
-    }
-}
-
-impl Action {
-    fn address(&self) -> (String, Address) {
-        let [verb, group, version, resource, ns, name] = [
-            &self.verb,
-            &self.group,
-            &self.version,
-            &self.resource,
-            &self.ns,
-            &self.name,
-        ]
-        .map(String::clone);
-        (verb, ((group, version, resource), ns, name))
     }
 }
 
 fn serve(
     catalog: &Catalog,
     server: &mut BTreeMap<Address, ServerObject>,
-    actions: &mut Vec<(String, Address)>,
+    actions: &mut Vec<Value>,
     request: &Request,
 ) -> Response {
     let sent = Sent::of(catalog, request);
+    let (group, version, resource) = &sent.res;
+    let mut action = json!({
+        "verb": sent.verb, "group": group, "version": version, "resource": resource, "name": sent.name,
+    });
+    if !sent.ns.is_empty() {
+        action["ns"] = sent.ns.as_str().into();
+    }
+    actions.push(action);
     let address = (sent.res, sent.ns, sent.name);
-    actions.push((sent.verb, address.clone()));
     let Some(found) = server.get(&address) else {
         return Response::NotFound;
     };

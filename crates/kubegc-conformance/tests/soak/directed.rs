@@ -5,18 +5,20 @@ use std::time::Duration;
 use kubegc_core::KubernetesVersion;
 use kubegc_objects::Settings;
 use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::{
     VERSIONS,
     checker::{COLLECTOR, Checker},
-    operator::{HOLD, Operator},
+    operator::{HOLD, Operator, send, url},
     run::{Collecting, cluster, settle},
     version_named,
     world::{KINDS, Key},
 };
 
+/// The propagation policies.
+const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
 /// The number of dependents of an owner.
 const DEPENDENTS: usize = 50;
 
@@ -99,22 +101,46 @@ impl Fixture {
             .count()
     }
 
-    /// Sends one request with the collector's name.
+    /// A cluster of the newest release with an owner and its dependent of a kind.
+    async fn with_dependent(resource: &str) -> (Self, Key, Key) {
+        let mut fixture = Self::new(KubernetesVersion::LATEST);
+        let (owner, dependent) = (key("configmaps", "owner"), key(resource, "dependent"));
+        fixture.create(&owner, &[]).await;
+        fixture.create(&dependent, &[&owner]).await;
+        (fixture, owner, dependent)
+    }
+
+    /// Sends one request with the collector's name. Returns the problems that the checker has found so far.
     async fn send_as_collector(
-        &self,
+        &mut self,
         method: http::Method,
-        url: &str,
+        key: &Key,
         content_type: &str,
-        body: serde_json::Value,
-    ) {
-        let request = http::Request::builder()
-            .method(method)
-            .uri(url)
-            .header(http::header::CONTENT_TYPE, content_type)
-            .body(kube::client::Body::from(body.to_string().into_bytes()))
-            .expect("the parts of a request are valid");
-        let sent = self.cluster.client_as(COLLECTOR).send(request).await;
-        assert!(sent.expect("no fault").status().is_success());
+        body: Value,
+    ) -> Vec<String> {
+        let client = self.cluster.client_as(COLLECTOR);
+        let (code, answer) = send(&client, method, &url(key), content_type, &body).await;
+        assert!((200..300).contains(&code), "{code} {answer}");
+        self.checker.catch_up(&self.cluster);
+        self.checker.wrong.clone()
+    }
+}
+
+/// Plays in each release with each of some policies. In the end the cascade must be deleted or, with the policy
+/// `Orphan`, its owner.
+async fn with_policies(policies: &[&str], play: impl AsyncFn(&mut Fixture, &str) -> Vec<Collecting>) {
+    for version in VERSIONS {
+        for policy in policies {
+            let what = format!("{version} {policy}");
+            let mut fixture = Fixture::new(version_named(version));
+            let collecting = play(&mut fixture, policy).await;
+            let left = fixture.remaining_once_idle(&what).await;
+            let expected = if *policy == "Orphan" { 2 * DEPENDENTS } else { 0 };
+            assert_eq!(left, expected, "{what}");
+            for one in collecting {
+                one.end().await;
+            }
+        }
     }
 }
 
@@ -160,100 +186,77 @@ async fn a_kind_that_cannot_be_listed_stops_collection_before_1_32_and_delays_it
 
 #[tokio::test(start_paused = true)]
 async fn leadership_lost_in_the_middle_of_a_cascade_loses_nothing() {
-    for version in VERSIONS {
-        for policy in ["Background", "Foreground", "Orphan"] {
-            let what = format!("{version} {policy}");
-            let mut fixture = Fixture::new(version_named(version));
-            let owner = fixture.cascade().await;
-            let first = Collecting::start(&fixture.cluster);
-            sleep(Duration::from_secs(5)).await;
-            for verb in [Verb::Delete, Verb::Patch] {
-                let slow = Rule::new(Fault::Delay(Duration::from_secs(1))).on(verb);
-                fixture.cluster.faults().add(slow.client(COLLECTOR).always());
-            }
-            fixture.operator.delete_with(&owner, Some(policy)).await;
-            sleep(Duration::from_millis(1_500)).await;
-            let writes = |fixture: &Fixture| fixture.cluster.audit().by(COLLECTOR).writes().len();
-            first.lead(false);
-            // Requests in flight are completed.
-            sleep(Duration::from_secs(2)).await;
-            let begun = writes(&fixture);
-            sleep(Duration::from_secs(60)).await;
-            assert!(
-                begun > 0 && begun < DEPENDENTS,
-                "{what}: {begun} are in the middle"
-            );
-            assert_eq!(
-                writes(&fixture),
-                begun,
-                "{what}: the former leader writes nothing"
-            );
-            // Another process takes over.
-            let second = Collecting::start(&fixture.cluster);
-            let left = fixture.remaining_once_idle(&what).await;
-            assert_eq!(
-                left,
-                if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
-                "{what}"
-            );
-            first.end().await;
-            second.end().await;
+    with_policies(&POLICIES, async |fixture, policy| {
+        let owner = fixture.cascade().await;
+        let first = Collecting::start(&fixture.cluster);
+        sleep(Duration::from_secs(5)).await;
+        for verb in [Verb::Delete, Verb::Patch] {
+            let slow = Rule::new(Fault::Delay(Duration::from_secs(1))).on(verb);
+            fixture.cluster.faults().add(slow.client(COLLECTOR).always());
         }
-    }
+        fixture.operator.delete_with(&owner, Some(policy)).await;
+        sleep(Duration::from_millis(1_500)).await;
+        let writes = || fixture.cluster.audit().by(COLLECTOR).writes().len();
+        first.lead(false);
+        // Requests in flight are completed.
+        sleep(Duration::from_secs(2)).await;
+        let begun = writes();
+        sleep(Duration::from_secs(60)).await;
+        let version = fixture.cluster.version();
+        assert!(
+            begun > 0 && begun < DEPENDENTS,
+            "{version} {policy}: {begun} are in the middle"
+        );
+        assert_eq!(
+            writes(),
+            begun,
+            "{version} {policy}: the former leader writes nothing"
+        );
+        // Another process takes over.
+        vec![first, Collecting::start(&fixture.cluster)]
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn lost_responses_to_all_writes_lose_nothing() {
-    for version in VERSIONS {
-        for policy in ["Background", "Foreground", "Orphan"] {
-            let what = format!("{version} {policy}");
-            let mut fixture = Fixture::new(version_named(version));
-            let owner = fixture.cascade().await;
-            let collecting = Collecting::start(&fixture.cluster);
-            sleep(Duration::from_secs(5)).await;
-            let lost = Rule::new(Fault::LoseResponse).on_writes().client(COLLECTOR);
-            fixture.cluster.faults().add(lost.always());
-            fixture.operator.delete_with(&owner, Some(policy)).await;
-            sleep(Duration::from_secs(60)).await;
-            assert!(fixture.cluster.faults().injected() > 0, "{what}");
-            fixture.cluster.faults().clear();
-            let left = fixture.remaining_once_idle(&what).await;
-            assert_eq!(
-                left,
-                if policy == "Orphan" { 2 * DEPENDENTS } else { 0 },
-                "{what}"
-            );
-            collecting.end().await;
-        }
-    }
+    with_policies(&POLICIES, async |fixture, policy| {
+        let owner = fixture.cascade().await;
+        let collecting = Collecting::start(&fixture.cluster);
+        sleep(Duration::from_secs(5)).await;
+        let lost = Rule::new(Fault::LoseResponse).on_writes().client(COLLECTOR);
+        fixture.cluster.faults().add(lost.always());
+        fixture.operator.delete_with(&owner, Some(policy)).await;
+        sleep(Duration::from_secs(60)).await;
+        assert!(fixture.cluster.faults().injected() > 0, "{policy}");
+        fixture.cluster.faults().clear();
+        vec![collecting]
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn watches_that_all_expire_at_once_lose_nothing() {
-    for version in VERSIONS {
-        for policy in ["Background", "Foreground"] {
-            let what = format!("{version} {policy}");
-            let mut fixture = Fixture::new(version_named(version));
-            let expired = Rule::new(Fault::ExpireWatch { after_events: 0 }).client(COLLECTOR);
-            fixture.cluster.faults().add(expired.always());
-            let collecting = Collecting::start(&fixture.cluster);
-            sleep(Duration::from_secs(5)).await;
-            let owner = fixture.cascade().await;
-            fixture.checker.catch_up(&fixture.cluster);
-            sleep(Duration::from_secs(5)).await;
-            fixture.operator.delete_with(&owner, Some(policy)).await;
-            fixture.checker.catch_up(&fixture.cluster);
-            // Its events can no longer be watched, only listed.
-            fixture.cluster.server().with(|server| {
-                let now = server.revision();
-                server.prune_events(now);
-            });
-            sleep(Duration::from_secs(5)).await;
-            fixture.cluster.faults().clear();
-            assert_eq!(fixture.remaining_once_idle(&what).await, 0, "{what}");
-            collecting.end().await;
-        }
-    }
+    with_policies(&POLICIES[..2], async |fixture, policy| {
+        let expired = Rule::new(Fault::ExpireWatch { after_events: 0 }).client(COLLECTOR);
+        fixture.cluster.faults().add(expired.always());
+        let collecting = Collecting::start(&fixture.cluster);
+        sleep(Duration::from_secs(5)).await;
+        let owner = fixture.cascade().await;
+        fixture.checker.catch_up(&fixture.cluster);
+        sleep(Duration::from_secs(5)).await;
+        fixture.operator.delete_with(&owner, Some(policy)).await;
+        fixture.checker.catch_up(&fixture.cluster);
+        // Its events can no longer be watched, only listed.
+        fixture.cluster.server().with(|server| {
+            let now = server.revision();
+            server.prune_events(now);
+        });
+        sleep(Duration::from_secs(5)).await;
+        fixture.cluster.faults().clear();
+        vec![collecting]
+    })
+    .await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,10 +319,8 @@ async fn a_soak_is_the_same_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn the_checker_reports_a_wrong_deletion() {
-    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
-    let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    fixture.create(&owner, &[]).await;
-    fixture.create(&dependent, &[&owner]).await;
+    let json = "application/json";
+    let (mut fixture, owner, dependent) = Fixture::with_dependent("widgets").await;
     // First with an owner that exists, then with one that is terminating and waits for a finalizer.
     for (before, policy) in [None, Some("Background")].into_iter().enumerate() {
         if let Some(policy) = policy {
@@ -328,58 +329,27 @@ async fn the_checker_reports_a_wrong_deletion() {
             fixture.operator.delete_with(&owner, Some(policy)).await;
             fixture.create(&dependent, &[&owner]).await;
         }
-        fixture
-            .send_as_collector(
-                http::Method::DELETE,
-                &crate::operator::url(&dependent),
-                "application/json",
-                json!({}),
-            )
-            .await;
-        fixture.checker.catch_up(&fixture.cluster);
-        assert_eq!(
-            fixture.checker.wrong.len(),
-            before + 1,
-            "{:?}",
-            fixture.checker.wrong
-        );
-        assert!(fixture.checker.wrong[before].contains("whose owner ConfigMap owner is Solid"));
+        let sent = fixture.send_as_collector(http::Method::DELETE, &dependent, json, json!({}));
+        let wrong = sent.await;
+        assert_eq!(wrong.len(), before + 1, "{wrong:?}");
+        assert!(wrong[before].contains("whose owner ConfigMap owner is Solid"));
     }
     // Without owners, nothing is garbage.
-    fixture
-        .send_as_collector(
-            http::Method::DELETE,
-            &format!("{}?x=1", crate::operator::url(&owner)),
-            "application/json",
-            json!({"propagationPolicy": "Orphan"}),
-        )
-        .await;
-    fixture.checker.catch_up(&fixture.cluster);
-    assert!(
-        fixture.checker.wrong[2].contains("has no owners"),
-        "{:?}",
-        fixture.checker.wrong
-    );
+    let orphan = json!({"propagationPolicy": "Orphan"});
+    let sent = fixture.send_as_collector(http::Method::DELETE, &owner, json, orphan);
+    let wrong = sent.await;
+    assert!(wrong[2].contains("has no owners"), "{wrong:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_checker_accepts_a_correct_deletion() {
-    let mut fixture = Fixture::new(KubernetesVersion::LATEST);
-    let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-    fixture.create(&owner, &[]).await;
-    fixture.create(&dependent, &[&owner]).await;
+    let (mut fixture, owner, dependent) = Fixture::with_dependent("widgets").await;
     fixture.operator.delete_with(&owner, Some("Background")).await;
     // The owner's name is used again; its uid is not.
     fixture.create(&owner, &[]).await;
-    let url = crate::operator::url(&dependent);
-    fixture
-        .send_as_collector(http::Method::DELETE, &url, "application/json", json!({}))
-        .await;
-    fixture.checker.catch_up(&fixture.cluster);
-    assert_eq!(
-        (fixture.checker.deletions, fixture.checker.wrong),
-        (1, Vec::<String>::new())
-    );
+    let sent = fixture.send_as_collector(http::Method::DELETE, &dependent, "application/json", json!({}));
+    assert_eq!(sent.await, Vec::<String>::new());
+    assert_eq!(fixture.checker.deletions, 1);
 }
 
 /// The attempt at it ends without a retry, and no later event causes another one, as with upstream.
@@ -423,28 +393,14 @@ async fn the_checker_reports_a_wrong_release_and_other_edits() {
         ),
     ];
     for (metadata, problem) in patches {
-        let mut fixture = Fixture::new(KubernetesVersion::LATEST);
-        let (owner, dependent) = (key("configmaps", "owner"), key("secrets", "dependent"));
-        fixture.create(&owner, &[]).await;
-        fixture.create(&dependent, &[&owner]).await;
-        fixture
-            .operator
-            .merge(&dependent, json!({ "finalizers": [HOLD] }))
-            .await;
-        let url = crate::operator::url(&dependent);
-        fixture
-            .send_as_collector(http::Method::PATCH, &url, merge, json!({ "metadata": metadata }))
-            .await;
-        fixture.checker.catch_up(&fixture.cluster);
-        assert!(
-            fixture
-                .checker
-                .wrong
-                .first()
-                .is_some_and(|wrong| wrong.contains(problem)),
-            "{problem}: {:?}",
-            fixture.checker.wrong
-        );
+        let (mut fixture, _, dependent) = Fixture::with_dependent("secrets").await;
+        let held = json!({ "finalizers": [HOLD] });
+        fixture.operator.merge(&dependent, held).await;
+        let patch = json!({ "metadata": metadata });
+        let sent = fixture.send_as_collector(http::Method::PATCH, &dependent, merge, patch);
+        let wrong = sent.await;
+        let first = wrong.first().map_or("", String::as_str);
+        assert!(first.contains(problem), "{problem}: {wrong:?}");
     }
 }
 
@@ -458,10 +414,7 @@ async fn the_checker_reports_uncollected_garbage() {
             "configmaps blue/owner: dependents are still not released",
         ),
     ] {
-        let mut fixture = Fixture::new(KubernetesVersion::LATEST);
-        let (owner, dependent) = (key("configmaps", "owner"), key("widgets", "dependent"));
-        fixture.create(&owner, &[]).await;
-        fixture.create(&dependent, &[&owner]).await;
+        let (mut fixture, owner, dependent) = Fixture::with_dependent("widgets").await;
         fixture.checker.catch_up(&fixture.cluster);
         assert_eq!(fixture.checker.world.left_undone(), Vec::<String>::new());
         if policy == "Foreground" {

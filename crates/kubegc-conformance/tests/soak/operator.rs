@@ -306,26 +306,31 @@ impl Operator {
 
     async fn send(&mut self, method: Method, url: &str, content_type: &str, body: &Value) -> (u16, Value) {
         let line = format!("{method} {url} {body}");
-        let request = Request::builder()
-            .method(method)
-            .uri(url)
-            .header(CONTENT_TYPE, content_type)
-            .body(Body::from(body.to_string().into_bytes()))
-            .expect("the parts of a request are valid");
-        let response = self
-            .client
-            .send(request)
-            .await
-            .expect("faults are for the collector");
-        let code = response.status().as_u16();
+        let (code, answer) = send(&self.client, method, url, content_type, body).await;
         self.done.push(format!("{line} -> {code}"));
-        let answer = response
-            .into_body()
-            .collect_bytes()
-            .await
-            .expect("the response is complete");
-        (code, serde_json::from_slice(&answer).unwrap_or_default())
+        (code, answer)
     }
+}
+
+/// Sends a request as a client that meets no faults. Returns the status code and the body.
+pub(crate) async fn send(
+    client: &Client,
+    method: Method,
+    url: &str,
+    content_type: &str,
+    body: &Value,
+) -> (u16, Value) {
+    let request = Request::builder()
+        .method(method)
+        .uri(url)
+        .header(CONTENT_TYPE, content_type)
+        .body(Body::from(body.to_string().into_bytes()))
+        .expect("the parts of a request are valid");
+    let response = client.send(request).await.expect("no fault");
+    let code = response.status().as_u16();
+    let answer = response.into_body().collect_bytes().await;
+    let answer = answer.expect("the response is complete");
+    (code, serde_json::from_slice(&answer).unwrap_or_default())
 }
 
 /// The path of an object.

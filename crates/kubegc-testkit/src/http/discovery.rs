@@ -11,13 +11,7 @@ use kubegc_sim::{ApiServer, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{
-    accept,
-    names::{self, Names},
-    problem::Refusal,
-    reply::Reply,
-    target,
-};
+use super::{accept, names, problem::Refusal, reply::Reply, target};
 
 /// All groups and resources in one response.
 const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscoveryEndpoint, beta");
@@ -80,20 +74,25 @@ fn place(entry: &Value, is_custom: bool) -> &str {
     }
 }
 
-/// The response to `/api/v1` and `/apis/{group}/{version}`.
-pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Option<Reply> {
+/// The resources and subresources of a version of a group, and whether they are custom.
+fn entries(server: &ApiServer, group: &str, version: &str) -> (Vec<Value>, bool) {
     let mut entries = Vec::new();
     let mut is_custom = false;
     for (kind, resource) in served(server) {
         if *resource.group == *group && *resource.version == *version {
             is_custom |= resource.custom;
-            let names = names::of(server, resource);
-            entries.push(resource_json(server, resource, &names));
+            entries.push(resource_json(server, resource));
             let parts = target::parts(server, kind);
             entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
     }
     entries.sort_by(|a, b| place(a, is_custom).cmp(place(b, is_custom)));
+    (entries, is_custom)
+}
+
+/// The response to `/api/v1` and `/apis/{group}/{version}`.
+pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Option<Reply> {
+    let (entries, _) = entries(server, group, version);
     (!entries.is_empty()).then(|| {
         let mut body = json!({
             "kind": "APIResourceList",
@@ -217,7 +216,8 @@ fn group_json(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> Value {
+fn resource_json(server: &ApiServer, resource: &ApiResource) -> Value {
+    let names = names::of(server, resource);
     let mut entry = json!({
         "name": &*resource.resource,
         "singularName": names.singular,
@@ -225,7 +225,11 @@ fn resource_json(server: &ApiServer, resource: &ApiResource, names: &Names) -> V
         "kind": &*resource.kind,
         "verbs": listed_verbs(resource),
     });
-    put_names(&mut entry, names);
+    for (key, names) in [("shortNames", names.short), ("categories", names.categories)] {
+        if !names.is_empty() {
+            entry[key] = names.into();
+        }
+    }
     if let Some(hash) = storage_version_hash(server, resource) {
         entry["storageVersionHash"] = hash.into();
     }
@@ -307,23 +311,19 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
     entry
 }
 
-fn put_names(entry: &mut Value, names: &Names) {
-    if !names.short.is_empty() {
-        entry["shortNames"] = names.short.as_slice().into();
-    }
-    if !names.categories.is_empty() {
-        entry["categories"] = names.categories.as_slice().into();
-    }
-}
-
 fn aggregated_group(server: &ApiServer, group: &Group<'_>) -> Value {
     let versions = group.versions.iter().map(|version| {
-        let resources = served(server)
-            .filter(|(_, resource)| *resource.group == *group.name && *resource.version == **version);
-        let mut resources: Vec<Value> = resources
-            .map(|(kind, resource)| aggregated_resource(server, kind, resource))
-            .collect();
-        resources.sort_by(|a, b| a["resource"].as_str().cmp(&b["resource"].as_str()));
+        let (entries, is_custom) = entries(server, group.name, version);
+        // Built-in resources give no group and version, as in the other form.
+        let own = if is_custom {
+            (group.name, *version)
+        } else {
+            ("", "")
+        };
+        let mut resources: Vec<Value> = Vec::new();
+        for entry in entries {
+            aggregate(&mut resources, &entry, own);
+        }
         json!({"version": version, "resources": resources, "freshness": "Current"})
     });
     let mut metadata = Map::new();
@@ -336,42 +336,33 @@ fn aggregated_group(server: &ApiServer, group: &Group<'_>) -> Value {
     json!({"metadata": metadata, "versions": versions.collect::<Vec<_>>()})
 }
 
-fn aggregated_resource(server: &ApiServer, kind: KindId, resource: &ApiResource) -> Value {
-    // Built-in resources give no group and version, as in the other form.
-    let (group, version) = match resource.custom {
-        true => (&*resource.group, &*resource.version),
-        false => ("", ""),
-    };
-    let kind_of = |kind: &str| json!({"group": group, "version": version, "kind": kind});
-    let names = names::of(server, resource);
-    let mut entry = json!({
-        "resource": &*resource.resource,
-        "responseKind": kind_of(&resource.kind),
-        "scope": if resource.is_namespaced() { "Namespaced" } else { "Cluster" },
-        "singularResource": names.singular,
-        "verbs": listed_verbs(resource),
+/// Adds an entry of the plain form: a resource, or a subresource of the last one.
+fn aggregate(resources: &mut Vec<Value>, entry: &Value, (group, version): (&str, &str)) {
+    let name = entry["name"].as_str().unwrap_or_default();
+    let kind = json!({
+        "group": entry["group"].as_str().unwrap_or(group),
+        "version": entry["version"].as_str().unwrap_or(version),
+        "kind": entry["kind"],
     });
-    put_names(&mut entry, &names);
-    let mut parts = target::parts(server, kind);
-    if !resource.custom {
-        parts.sort_by_key(|part| part.name);
+    if let (Some((_, part)), Some(resource)) = (name.split_once('/'), resources.last_mut()) {
+        let part = json!({"subresource": part, "responseKind": kind, "verbs": entry["verbs"]});
+        match &mut resource["subresources"] {
+            Value::Array(parts) => parts.push(part),
+            none => *none = json!([part]),
+        }
+        return;
     }
-    let own = (&*resource.group, &*resource.version);
-    let parts: Vec<Value> = parts
-        .iter()
-        .map(|part| {
-            let kind = match target::group_version(part) {
-                Some(other @ (group, version)) if other != own => {
-                    json!({"group": group, "version": version, "kind": part.kind})
-                }
-                _ if part.kind.is_empty() => kind_of(&resource.kind),
-                _ => kind_of(part.kind),
-            };
-            json!({"subresource": part.name, "responseKind": kind, "verbs": part.verbs})
-        })
-        .collect();
-    if !parts.is_empty() {
-        entry["subresources"] = parts.into();
+    let mut resource = json!({
+        "resource": name,
+        "responseKind": kind,
+        "scope": if entry["namespaced"] == true { "Namespaced" } else { "Cluster" },
+        "singularResource": entry["singularName"],
+        "verbs": entry["verbs"],
+    });
+    for key in ["shortNames", "categories"] {
+        if let Some(names) = entry.get(key) {
+            resource[key] = names.clone();
+        }
     }
-    entry
+    resources.push(resource);
 }
