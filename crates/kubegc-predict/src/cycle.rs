@@ -1,53 +1,22 @@
 //! Cycles in directed graphs.
 
-/// The cycles of a graph, given the successors of each node: the largest groups of nodes of which each can
-/// reach every other one, without single nodes that have no edge to themselves.
+use petgraph::{algo::kosaraju_scc, graph::DiGraph};
+
+/// The cycles of a graph with these edges between numbered nodes: the largest groups of nodes of which each
+/// can reach every other one, without single nodes that have no edge to themselves.
 ///
 /// # Complexity
-/// O(n + e) for n nodes and e edges, and the sorting of each group.
-pub(crate) fn cycles(successors: &[Vec<usize>]) -> Vec<Vec<usize>> {
-    // Kosaraju's algorithm, with stacks instead of recursion.
-    let mut finished = Vec::with_capacity(successors.len());
-    let mut seen = vec![false; successors.len()];
-    for start in 0..successors.len() {
-        if std::mem::replace(&mut seen[start], true) {
-            continue;
-        }
-        let mut path = vec![(start, 0_usize)];
-        while let Some((node, next)) = path.last_mut() {
-            match successors[*node].get(*next) {
-                Some(&to) => {
-                    *next += 1;
-                    if !std::mem::replace(&mut seen[to], true) {
-                        path.push((to, 0));
-                    }
-                }
-                None => {
-                    finished.push(*node);
-                    path.pop();
-                }
-            }
-        }
-    }
-    let mut predecessors = vec![Vec::new(); successors.len()];
-    for (from, to) in successors.iter().enumerate() {
-        to.iter().for_each(|&to| predecessors[to].push(from));
-    }
-    let mut cycles = Vec::new();
-    for &start in finished.iter().rev() {
-        let (mut group, mut pending) = (Vec::new(), vec![start]);
-        while let Some(node) = pending.pop() {
-            if std::mem::replace(&mut seen[node], false) {
-                group.push(node);
-                pending.extend(&predecessors[node]);
-            }
-        }
-        if group.len() > 1 || group.iter().any(|node| successors[*node].contains(node)) {
-            group.sort_unstable();
-            cycles.push(group);
-        }
-    }
-    cycles
+/// O(n + e) for the largest number n of a node and e edges, and the sorting of each group.
+pub(crate) fn cycles(edges: impl IntoIterator<Item = (usize, usize)>) -> Vec<Vec<usize>> {
+    let edges = edges.into_iter().map(|(from, to)| (from as u32, to as u32));
+    let graph = DiGraph::<(), ()>::from_edges(edges);
+    let mut cycles = kosaraju_scc(&graph);
+    cycles.retain(|group| group.len() > 1 || graph.contains_edge(group[0], group[0]));
+    let cycles = cycles.into_iter().map(|mut group| {
+        group.sort_unstable();
+        group.into_iter().map(|node| node.index()).collect()
+    });
+    cycles.collect()
 }
 
 #[cfg(test)]
@@ -57,9 +26,7 @@ mod tests {
     #[test]
     fn each_cycle_is_found_once() {
         let cycles_of = |edges: &[(usize, usize)]| {
-            let mut successors = vec![Vec::new(); 6];
-            edges.iter().for_each(|&(from, to)| successors[from].push(to));
-            let mut found = cycles(&successors);
+            let mut found = cycles(edges.iter().copied());
             found.sort_unstable();
             found
         };

@@ -62,7 +62,7 @@ impl Run<'_> {
         let began = *self.began.get_or_insert_with(|| cluster.newest_time());
         let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
         let manager = self.manager.insert(manager.into_simulation());
-        run::list_all(cluster, manager, began);
+        run::list(cluster, manager, began, None);
         manager.reconcile_due(began);
         let until = began.saturating_add(horizon.unwrap_or(QUIET));
         let mut seeds: BTreeSet<u32> = cluster.pending_changes().collect();
@@ -136,23 +136,38 @@ fn planned(
 }
 
 /// The objects that a task deletes if reads return the objects of the dump and every write succeeds. Adds the
-/// objects that it touches to the seeds.
+/// objects that it touches to the seeds: those of its requests, those that it reads, and the owners that it
+/// sets, which must exist.
 fn deletions(cluster: &Cluster, manager: &Manager, task: Task, seeds: &mut Vec<u32>) -> Vec<ObjectId> {
     let mut deleted = Vec::new();
     let mut sequence = task.work.into_steps(false).begin();
     let mut response = None;
     while let Sequenced::Perform { request, .. } = sequence.next(response.take()) {
-        seeds.extend(touched(cluster, &request));
+        if !matches!(request, Request::Event(_)) {
+            seeds.extend(request.object().and_then(|object| cluster.position_of(object)));
+        }
         response = Some(match request {
-            Request::Get { resource, key } => match manager.cache().get(resource, &key) {
-                Some(record) => Response::Object(Box::new(record.clone())),
-                None => Response::Failed(StoreError::NotFound),
-            },
+            Request::Get { resource, key } => {
+                seeds.extend(cluster.by_name(resource, &key.namespace, &key.name));
+                match manager.cache().get(resource, &key) {
+                    Some(record) => Response::Object(Box::new(record.clone())),
+                    None => Response::Failed(StoreError::NotFound),
+                }
+            }
             Request::Delete { object, .. } => {
                 deleted.push(object);
                 Response::Done
             }
-            Request::Write(_) | Request::Event(_) => Response::Written(None),
+            Request::Write(Write { changes, .. }) => {
+                for change in &changes {
+                    if let FieldChange::OwnerReferences(references) = change {
+                        let owners = references.iter();
+                        seeds.extend(owners.flat_map(|owner| cluster.positions_of(&owner.uid)));
+                    }
+                }
+                Response::Written(None)
+            }
+            Request::Event(_) => Response::Written(None),
             _ => Response::Failed(StoreError::Unlisted),
         });
     }
@@ -192,28 +207,4 @@ fn sets_not_in_dump(cluster: &Cluster, controllers: &[Arc<dyn Controller>]) -> O
     };
     let claims = claims.filter(is_like_theirs).count();
     (claims > 0).then_some(Finding::UnseenSets { claims })
-}
-
-/// The objects of the dump that a request touches: its object, those that it reads, and the owners that it
-/// sets, which must exist.
-fn touched(cluster: &Cluster, request: &Request) -> Vec<u32> {
-    let mut found = Vec::new();
-    match request {
-        Request::Get { resource, key } => {
-            found.extend(cluster.by_name(*resource, &key.namespace, &key.name));
-        }
-        Request::Write(Write { changes, .. }) => {
-            for change in changes {
-                if let FieldChange::OwnerReferences(references) = change {
-                    let owners = references.iter();
-                    found.extend(owners.flat_map(|owner| cluster.positions_of(&owner.uid)));
-                }
-            }
-        }
-        _ => {}
-    }
-    if !matches!(request, Request::Event(_)) {
-        found.extend(request.object().and_then(|object| cluster.position_of(object)));
-    }
-    found
 }

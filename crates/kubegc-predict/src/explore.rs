@@ -13,9 +13,9 @@ mod race;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
+    fmt, iter,
     num::NonZeroUsize,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     thread,
 };
 
@@ -165,18 +165,17 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
     if objects.len() > OBJECTS_MAX || is_sequence || deleted().count() < 2 {
         return Vec::new();
     }
-    let owners = |position: &u32| -> Vec<usize> {
+    let edges = objects.iter().enumerate().flat_map(|(number, position)| {
         let owners = run.cluster.edges.owners(*position);
         let owners = owners.filter_map(|owner| objects.iter().position(|at| Owner::At(*at) == owner));
-        owners.collect()
-    };
-    let owners: Vec<Vec<usize>> = objects.iter().map(owners).collect();
+        owners.map(move |owner| (number, owner))
+    });
     let is_race = |members: &Vec<usize>| {
         let is_member =
             |delete: &&ClientDelete<'_>| members.iter().any(|at| delete.position == Some(objects[*at]));
         deleted().filter(is_member).count() > 1
     };
-    if !cycles(&owners).iter().any(is_race) {
+    if !cycles(edges).iter().any(is_race) {
         return Vec::new();
     }
     let exploration = explore(run, scope, IN_FORECAST);
@@ -210,23 +209,21 @@ fn map_on_threads<T: Send, R: Send>(
     items: Vec<T>,
     map: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
-    let share = items.len().div_ceil(threads.get());
-    if share == items.len() {
-        return items.into_iter().map(map).collect();
-    }
-    let mut items = items.into_iter();
-    let shares = std::iter::from_fn(|| Some(items.by_ref().take(share).collect()));
-    let shares: Vec<Vec<T>> = shares.take_while(|share: &Vec<T>| !share.is_empty()).collect();
-    thread::scope(|scope| {
-        let run = |share: Vec<T>| scope.spawn(|| share.into_iter().map(&map).collect::<Vec<R>>());
-        let running: Vec<_> = shares.into_iter().map(run).collect();
-        let join = |thread: thread::ScopedJoinHandle<'_, Vec<R>>| {
-            thread
-                .join()
-                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        };
-        running.into_iter().flat_map(join).collect()
-    })
+    let threads = threads.get().min(items.len());
+    let items = Mutex::new(items.into_iter().enumerate());
+    let next = || items.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let work = || iter::from_fn(next).map(|(at, item)| (at, map(item))).collect();
+    let mut results: Vec<(usize, R)> = thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        let mut results: Vec<(usize, R)> = work();
+        for thread in others {
+            let found = thread.join();
+            results.extend(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        }
+        results
+    });
+    results.sort_by_key(|(at, _)| *at);
+    results.into_iter().map(|(_, result)| result).collect()
 }
 
 /// The state after one more step, with the steps that must be tried next.

@@ -96,6 +96,13 @@ impl ObjectFate {
     }
 }
 
+/// The fate of the object at a position of the dump, among fates in this order; `None` if it is not
+/// affected.
+pub(crate) fn fate_at(fates: &[ObjectFate], position: u32) -> Option<&ObjectFate> {
+    let found = fates.binary_search_by_key(&position, |fate| fate.position);
+    fates.get(found.ok()?)
+}
+
 /// An object about which a controller cannot decide.
 ///
 /// # Examples

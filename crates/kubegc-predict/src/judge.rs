@@ -238,7 +238,8 @@ fn stays(assumptions: &Assumptions, finalizer: &str) -> bool {
     }
 }
 
-fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
+/// The metadata of an object of the dump at the end of a simulation; `None` if it no longer exists.
+pub(crate) fn end(simulation: &Simulation, object: ObjectView<'_>) -> Option<SharedMeta> {
     let server = &simulation.server;
     let stored = server.object(object.kind_id()?, object.namespace(), object.name())?;
     (stored.meta.uid == *object.uid()).then(|| stored.meta.clone())
@@ -353,16 +354,15 @@ fn cycles_of(fates: &[ObjectFate]) -> impl Iterator<Item = Finding> {
     let terminating: Vec<&ObjectFate> = terminating.collect();
     let uids = terminating.iter().map(|fate| &fate.object.uid);
     let numbers: BTreeMap<&Uid, usize> = uids.zip(0..).collect();
-    let blocking = |fate: &&ObjectFate| -> Vec<usize> {
+    let edges = terminating.iter().enumerate().flat_map(|(number, fate)| {
         let dependents = fate.fate.waits_for().iter().flat_map(|wait| match wait {
             Wait::Dependents { blocking } => &**blocking,
             _ => &[],
         });
         let numbers = dependents.filter_map(|blocking| numbers.get(&blocking.object.uid));
-        numbers.copied().collect()
-    };
-    let blocking: Vec<Vec<usize>> = terminating.iter().map(blocking).collect();
-    cycles(&blocking).into_iter().map(move |members| {
+        numbers.map(move |dependent| (number, *dependent))
+    });
+    cycles(edges).into_iter().map(move |members| {
         let objects = members
             .iter()
             .map(|at| ObjectRef::clone(&terminating[*at].object));

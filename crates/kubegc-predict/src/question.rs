@@ -71,13 +71,6 @@ impl Question {
         self
     }
 
-    /// The same, including what happens without the deletes.
-    #[must_use]
-    pub const fn everything(mut self) -> Self {
-        self.everything = true;
-        self
-    }
-
     /// The same with a controller that replaces the one of its name, or runs in addition to the others.
     #[must_use]
     pub fn with(mut self, controller: impl Controller + 'static) -> Self {

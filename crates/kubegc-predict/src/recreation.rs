@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::{
     ObjectMeta, ObjectRef,
-    record::{Body, Deployment, Pod, Record, ReplicaSet, Resource, StatefulSet},
+    record::{Body, Deployment, Pod, Record, Resource, StatefulSet},
     version::behavior,
 };
 
@@ -12,8 +12,8 @@ use crate::{
     Cluster,
     facts::{DELETING, Owner},
     fate::{Fate, Finding},
-    forecast::ObjectFate,
-    review::Reviewer,
+    forecast::{ObjectFate, fate_at},
+    review::refused_creation,
 };
 
 /// The reaction of a controller to the deletion of a dependent.
@@ -32,32 +32,36 @@ enum Recreation {
 /// O(n log n) for n fates and dependents of their controllers.
 pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
     let recreations = Recreations { cluster, fates };
-    let mut deleted: BTreeMap<u32, Vec<(u32, &ObjectFate)>> = BTreeMap::new();
-    for fate in fates {
-        let position = fate.position;
-        if !matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. }) {
-            continue;
-        }
+    let mut deleted: BTreeMap<u32, Vec<&ObjectFate>> = BTreeMap::new();
+    let is_deleted =
+        |fate: &&ObjectFate| matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
+    for fate in fates.iter().filter(is_deleted) {
         let references = fate.before().owner_references();
-        for (reference, owner) in references.zip(cluster.edges.owners(position)) {
+        for (reference, owner) in references.zip(cluster.edges.owners(fate.position)) {
             if let Owner::At(owner) = owner
                 && reference.controller == Some(true)
                 && recreations.is_kept(owner)
             {
-                deleted.entry(owner).or_default().push((position, fate));
+                deleted.entry(owner).or_default().push(fate);
             }
         }
     }
-    let mut reviewer = Reviewer::new(cluster, fates);
+    let mut servers = BTreeMap::new();
     let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
-        let controller = cluster.object_ref(owner);
-        for (fate, recreation) in recreations.of_controller(owner, &deleted) {
+        let record = cluster.record(owner);
+        let [certain, possible] = recreations.pods_to_create(owner, &record);
+        for (number, fate) in deleted.into_iter().enumerate() {
+            let recreation = match &*record.body {
+                Body::ReplicaSet(_) if number < certain => Recreation::Certain,
+                Body::ReplicaSet(_) if number >= possible => Recreation::Never,
+                _ => recreations.of_dependent(&record, fate),
+            };
             if recreation == Recreation::Never {
                 continue;
             }
-            let (object, controller) = (ObjectRef::clone(&fate.object), controller.clone());
-            findings.push(match reviewer.refusal(fate) {
+            let (object, controller) = (ObjectRef::clone(&fate.object), cluster.object_ref(owner));
+            findings.push(match refused_creation(cluster, fates, &mut servers, fate) {
                 Some(refusal) => Finding::NotCreatedAgain {
                     object,
                     controller,
@@ -79,7 +83,7 @@ struct Recreations<'a> {
     fates: &'a [ObjectFate],
 }
 
-impl<'a> Recreations<'a> {
+impl Recreations<'_> {
     /// The deleted IPAddresses of Services that are kept: the API server finds within a minute that they are
     /// missing.
     ///
@@ -106,35 +110,16 @@ impl<'a> Recreations<'a> {
         })
     }
 
-    fn fate_at(&self, position: u32) -> Option<&'a ObjectFate> {
-        let found = self.fates.binary_search_by_key(&position, |fate| fate.position);
-        self.fates.get(found.ok()?)
-    }
-
     fn is_kept(&self, position: u32) -> bool {
-        match self.fate_at(position) {
+        match fate_at(self.fates, position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
             None => !self.cluster.has(position, DELETING),
         }
     }
 
-    /// The reaction of a controller to the deletion of each of its dependents.
-    fn of_controller(
-        &self,
-        owner: u32,
-        deleted: &[(u32, &'a ObjectFate)],
-    ) -> Vec<(&'a ObjectFate, Recreation)> {
-        let record = self.cluster.record(owner);
-        if let Body::ReplicaSet(set) = &*record.body {
-            return self.pods_of_replica_set(owner, &record.meta, set, deleted);
-        }
-        let each = deleted.iter();
-        let each = each.map(|(position, fate)| (*fate, self.of_dependent(&record, *position, fate)));
-        each.collect()
-    }
-
-    fn of_dependent(&self, owner: &Record, position: u32, fate: &ObjectFate) -> Recreation {
-        match (&*owner.body, self.cluster.resource_at(position)) {
+    /// The reaction of a controller to the deletion of one dependent.
+    fn of_dependent(&self, owner: &Record, fate: &ObjectFate) -> Recreation {
+        match (&*owner.body, self.cluster.resource_at(fate.position)) {
             (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),
             (Body::StatefulSet(set), Some(Resource::ControllerRevisions)) => {
                 match set.update_revision.known() {
@@ -142,9 +127,9 @@ impl<'a> Recreations<'a> {
                     _ => Recreation::Possible,
                 }
             }
-            (Body::DaemonSet(_), Some(Resource::Pods)) => self.pod_of_daemon_set(position),
+            (Body::DaemonSet(_), Some(Resource::Pods)) => self.pod_of_daemon_set(fate.position),
             (Body::Deployment(deployment), Some(Resource::ReplicaSets)) => {
-                self.replica_set_of_deployment(deployment, position, fate)
+                self.replica_set_of_deployment(deployment, fate)
             }
             // It creates Jobs by its schedule, whether earlier Jobs exist or not.
             (Body::CronJob(_), _) => Recreation::Never,
@@ -154,40 +139,31 @@ impl<'a> Recreations<'a> {
         }
     }
 
-    /// A ReplicaSet creates as many pods as are missing. Terminating and finished pods do not count.
+    /// A ReplicaSet creates as many pods as are missing: the number that it certainly creates, and that it
+    /// may create. Terminating and finished pods do not count.
     ///
     /// # Upstream
     /// [`manageReplicas`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/replicaset/replica_set.go).
-    fn pods_of_replica_set(
-        &self,
-        owner: u32,
-        meta: &ObjectMeta,
-        set: &ReplicaSet,
-        deleted: &[(u32, &'a ObjectFate)],
-    ) -> Vec<(&'a ObjectFate, Recreation)> {
+    fn pods_to_create(&self, owner: u32, record: &Record) -> [usize; 2] {
+        let replicas = record.replica_set().and_then(|set| set.replicas.known());
+        let Some(&replicas) = replicas else {
+            return [0, usize::MAX];
+        };
         let pods = self.cluster.edges.dependents(owner).iter();
-        let states = pods.filter_map(|&position| self.is_active_pod(position, meta));
-        let states: Vec<Option<bool>> = states.collect();
-        let count = |state: Option<bool>| states.iter().filter(|known| **known == state).count();
-        let (active, unknown) = (count(Some(true)), count(None));
-        let mut kinds = self.cluster.catalog().iter().map(|(_, kind)| kind);
-        let pods = kinds.find(|kind| *kind.kind == *Resource::Pods.kind() && kind.group.is_empty());
-        let is_listed = pods.is_some_and(|pods| !self.cluster.is_unlisted(pods, &meta.namespace));
-        let replicas = set.replicas.known();
-        let replicas = replicas.map(|&replicas| usize::try_from(replicas).unwrap_or(0));
-        let missing = replicas.map(|replicas| replicas.saturating_sub(active));
-        let certain = replicas.filter(|_| is_listed);
-        let certain = certain.map_or(0, |replicas| replicas.saturating_sub(active + unknown));
-        let numbered = deleted.iter().enumerate();
-        let each = numbered.map(|(number, (_, fate))| {
-            let recreation = match missing {
-                _ if number < certain => Recreation::Certain,
-                Some(missing) if number >= missing => Recreation::Never,
-                _ => Recreation::Possible,
-            };
-            (*fate, recreation)
-        });
-        each.collect()
+        let states = pods.filter_map(|&position| self.is_active_pod(position, &record.meta));
+        let (active, others): (Vec<_>, Vec<_>) = states
+            .filter(|state| *state != Some(false))
+            .partition(Option::is_some);
+        let missing = usize::try_from(replicas)
+            .unwrap_or(0)
+            .saturating_sub(active.len());
+        match self
+            .cluster
+            .is_complete_in(Resource::Pods, &record.meta.namespace)
+        {
+            true => [missing.saturating_sub(others.len()), missing],
+            false => [0, missing],
+        }
     }
 
     /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
@@ -198,7 +174,7 @@ impl<'a> Recreations<'a> {
         }
         let pod = self.cluster.record(position);
         pod.meta.controller().filter(|one| one.uid == owner.uid)?;
-        let is_deleted = match self.fate_at(position).map(|state| &state.fate) {
+        let is_deleted = match fate_at(self.fates, position).map(|state| &state.fate) {
             Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
             Some(Fate::Undetermined { .. }) => None,
             Some(Fate::Kept | Fate::Released { .. }) | None => Some(pod.meta.is_deleting()),
@@ -236,16 +212,11 @@ impl<'a> Recreations<'a> {
     ///
     /// # Upstream
     /// [`getNewReplicaSet`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/deployment/sync.go).
-    fn replica_set_of_deployment(
-        &self,
-        deployment: &Deployment,
-        position: u32,
-        fate: &ObjectFate,
-    ) -> Recreation {
+    fn replica_set_of_deployment(&self, deployment: &Deployment, fate: &ObjectFate) -> Recreation {
         if deployment.is_paused.known() == Some(&true) {
             return Recreation::Never;
         }
-        let record = self.cluster.record(position);
+        let record = self.cluster.record(fate.position);
         let set = record.replica_set();
         let template = set.and_then(|set| set.template_digest.known());
         let is_removed = matches!(fate.fate, Fate::Deleted { .. });

@@ -11,34 +11,21 @@ use serde_json::{Map, json};
 
 use crate::{Cluster, Fate, ObjectFate, run};
 
-/// Reviews the creation of deleted objects.
-pub(crate) struct Reviewer<'f> {
-    cluster: &'f Cluster,
-    fates: &'f [ObjectFate],
-    /// A server for each namespace, in which objects are created one after another.
-    servers: BTreeMap<Arc<str>, Option<ApiServer>>,
-}
-
-impl<'f> Reviewer<'f> {
-    pub(crate) const fn new(cluster: &'f Cluster, fates: &'f [ObjectFate]) -> Self {
-        Self {
-            cluster,
-            fates,
-            servers: BTreeMap::new(),
-        }
-    }
-
-    /// Why the API server refuses to create an object again; `None` if it creates it.
-    pub(crate) fn refusal(&mut self, deleted: &ObjectFate) -> Option<Refusal> {
-        let (cluster, fates) = (self.cluster, self.fates);
-        let namespace = Arc::clone(&deleted.object.namespace);
-        let known = self.servers.entry(Arc::clone(&namespace));
-        let server = known.or_insert_with(|| server(cluster, fates, &namespace));
-        let server = server.as_mut()?;
-        let object = cluster.object(deleted.position);
-        let (kind, object) = (object.kind_id?, renewed(object));
-        refusal(&server.create(kind, &namespace, object))
-    }
+/// Why the API server refuses to create a deleted object again; `None` if it creates it. There is a server
+/// for each namespace, in which objects are created one after another.
+pub(crate) fn refused_creation(
+    cluster: &Cluster,
+    fates: &[ObjectFate],
+    servers: &mut BTreeMap<Arc<str>, Option<ApiServer>>,
+    deleted: &ObjectFate,
+) -> Option<Refusal> {
+    let namespace = &deleted.object.namespace;
+    let known = servers.entry(Arc::clone(namespace));
+    let server = known
+        .or_insert_with(|| server(cluster, fates, namespace))
+        .as_mut()?;
+    let object = cluster.object(deleted.position);
+    refusal(&server.create(object.kind_id?, namespace, renewed(object)))
 }
 
 /// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.

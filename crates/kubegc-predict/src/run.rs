@@ -215,7 +215,7 @@ impl<'q> Run<'q> {
             None => {
                 let manager = Manager::new(self.controllers.clone(), Wire::AsUpstream, began);
                 let mut manager = manager.into_simulation();
-                list_scope(cluster, &mut manager, began, scope, records);
+                list(cluster, &mut manager, began, Some((scope, records)));
                 manager
             }
         };
@@ -340,53 +340,37 @@ fn external_provisioners(cluster: &Cluster, storage: &Storage) -> BTreeSet<Arc<s
     names
 }
 
-/// Feeds the list of a scope's objects to controllers. A resource is complete if the dump has all objects in
-/// the namespaces of the scope.
-fn list_scope(
+/// Feeds the records of a scope to controllers, or those of the whole dump. A resource of a scope is complete
+/// if the dump has all objects in its namespaces.
+pub(crate) fn list(
     cluster: &Cluster,
     manager: &mut Manager,
     now: Timestamp,
-    scope: &Scope,
-    mut records: BTreeMap<Resource, Vec<Record>>,
+    mut of_scope: Option<(&Scope, BTreeMap<Resource, Vec<Record>>)>,
 ) {
-    let namespaces = scope.members.keys().map(|at| cluster.view(*at).namespace());
+    let members = of_scope.iter().flat_map(|(scope, _)| scope.members.keys());
+    let namespaces = members.map(|at| cluster.view(*at).namespace());
     let namespaces: BTreeSet<_> = namespaces.filter(|namespace| !namespace.is_empty()).collect();
-    list(cluster, manager, now, |resource| {
+    for resource in manager.resources() {
         let (group, kind) = (resource.group(), resource.kind());
-        let is_listed = |namespace: &&Arc<str>| {
-            let completeness = &cluster.snapshot.completeness;
-            completeness.in_namespace(group, kind, namespace).is_complete()
-        };
         let is_namespaced = || {
             let mut kinds = cluster.catalog().iter().map(|(_, known)| known);
             kinds.any(|known| *known.kind == *kind && *known.group == *group && known.is_namespaced())
         };
+        let mut of_namespaces = namespaces.iter();
         let is_complete = cluster.is_complete(resource)
-            || !namespaces.is_empty() && namespaces.iter().all(is_listed) && is_namespaced();
-        (records.remove(&resource).unwrap_or_default(), is_complete)
-    });
-}
-
-/// Feeds the list of the whole dump to controllers.
-pub(crate) fn list_all(cluster: &Cluster, manager: &mut Manager, now: Timestamp) {
-    list(cluster, manager, now, |resource| {
-        let records = cluster.all(resource).map(|position| cluster.record(position));
-        (records.collect(), cluster.is_complete(resource))
-    });
-}
-
-/// Feeds the records of each resource, and whether they are all, to controllers.
-fn list(
-    cluster: &Cluster,
-    manager: &mut Manager,
-    now: Timestamp,
-    mut records_of: impl FnMut(Resource) -> (Vec<Record>, bool),
-) {
-    let completeness = &cluster.snapshot.completeness;
-    for resource in manager.resources() {
-        let (records, is_complete) = records_of(resource);
-        let namespaces = completeness.namespaces(resource.group(), resource.kind());
-        manager.set_listed_in(resource, namespaces);
+            || !namespaces.is_empty()
+                && of_namespaces.all(|namespace| cluster.is_complete_in(resource, namespace))
+                && is_namespaced();
+        let records = match &mut of_scope {
+            Some((_, records)) => records.remove(&resource).unwrap_or_default(),
+            None => cluster
+                .all(resource)
+                .map(|position| cluster.record(position))
+                .collect(),
+        };
+        let listed_in = cluster.snapshot.completeness.namespaces(group, kind);
+        manager.set_listed_in(resource, listed_in);
         list_resource(manager, now, resource, records, is_complete);
     }
     add_cloud_responses(manager, now, &cluster.assumptions);

@@ -13,6 +13,7 @@ use crate::{
     Cluster,
     facts::{HAS_CONTENT, Relation},
     fate::{Missing, missing_fact},
+    judge::end,
     run::Simulated,
     undetermined::Sources,
 };
@@ -74,31 +75,29 @@ impl Simulated<'_> {
     /// them.
     fn contents(&self) -> impl Iterator<Item = (Missing, Vec<u32>)> {
         let cluster = self.cluster;
-        let has_content = move |position: &u32| cluster.has(*position, HAS_CONTENT);
-        self.scope
+        let with_content = self
+            .scope
             .affected()
-            .filter(has_content)
-            .filter_map(move |position| {
-                let object = cluster.object(position);
-                let end = self.primary.server.object(object.kind_id?, "", &object.meta.name);
-                if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
-                    return None;
+            .filter(move |at| cluster.has(*at, HAS_CONTENT));
+        with_content.filter_map(move |position| {
+            let object = cluster.object(position);
+            if object.kind_id.is_none() || end(&self.primary, cluster.view(position)).is_some() {
+                return None;
+            }
+            let completeness = &cluster.snapshot.completeness;
+            let is_namespace = *object.kind == *"Namespace";
+            let is_unlisted = |kind: &&ApiResource| match is_namespace {
+                true => kind.is_namespaced() && cluster.is_unlisted(kind, &object.meta.name),
+                false => {
+                    format!("{}.{}", kind.resource, kind.group) == *object.meta.name
+                        && !completeness.of(&kind.group, &kind.kind).is_complete()
                 }
-                let completeness = &cluster.snapshot.completeness;
-                let unlisted =
-                    cluster
-                        .collectable_kinds()
-                        .filter(|kind| match *object.kind == *"Namespace" {
-                            true => kind.is_namespaced() && cluster.is_unlisted(kind, &object.meta.name),
-                            false => {
-                                format!("{}.{}", kind.resource, kind.group) == *object.meta.name
-                                    && !completeness.of(&kind.group, &kind.kind).is_complete()
-                            }
-                        });
-                let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
-                let object = object.object_ref();
-                (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
-            })
+            };
+            let unlisted = cluster.collectable_kinds().filter(is_unlisted);
+            let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
+            let object = object.object_ref();
+            (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
+        })
     }
 
     /// The policies that may refuse requests, with the objects of the requests.
@@ -152,8 +151,8 @@ impl Simulated<'_> {
                 found
             };
             let may_change = |relation: &MayChange| match *relation {
-                // A controller that only deletes changes no terminating object, except pods, whose grace period
-                // it ends.
+                // A controller that only deletes changes no terminating object, except pods, whose grace
+                // period it ends.
                 MayChange::Itself
                     if object.resource != Resource::Pods && only_deletes() && self.is_deleted(position) =>
                 {
@@ -198,13 +197,8 @@ impl Simulated<'_> {
     /// Whether an object of the dump no longer exists, or is terminating. Nothing happens to one that is out
     /// of scope.
     fn is_deleted(&self, position: u32) -> bool {
-        if !self.scope.members.contains_key(&position) {
-            return false;
-        }
-        let (view, server) = (self.cluster.view(position), &self.primary.server);
-        let kind = view.kind_id();
-        let found = kind.and_then(|kind| server.object(kind, view.namespace(), view.name()));
-        found.is_none_or(|found| found.meta.uid != *view.uid() || found.meta.is_deleting())
+        self.scope.members.contains_key(&position)
+            && end(&self.primary, self.cluster.view(position)).is_none_or(|end| end.is_deleting())
     }
 }
 

@@ -31,7 +31,7 @@ impl Finder<'_> {
             Cause::Component(name) => STORAGE_DELETERS.contains(name),
             _ => false,
         };
-        let is_blocked = |at: u32| match self.fates.get(&at).map(|fate| &fate.fate) {
+        let is_blocked = |at: u32| match self.fate(at).map(|fate| &fate.fate) {
             Some(Fate::Terminating { .. }) => true,
             Some(Fate::Undetermined { .. }) => self.cluster.has(at, DELETING),
             Some(Fate::Deleted { .. }) => is_unforeseen && self.cluster.has(at, DELETING),
@@ -76,7 +76,7 @@ impl Finder<'_> {
 
     /// Whether an object has a finalizer at the end of the forecast, or in the dump if it is removed then.
     fn has_finalizer(&self, position: u32, name: &str) -> bool {
-        let after = self.fates.get(&position).and_then(|fate| fate.after.as_deref());
+        let after = self.fate(position).and_then(|fate| fate.after.as_deref());
         let is_it = |finalizer: &Arc<str>| **finalizer == *name;
         match after {
             Some(after) => after.finalizers.iter().any(is_it),
@@ -164,7 +164,7 @@ impl Finder<'_> {
             return None;
         }
         let of_step = self.refused.get(&blocked.position);
-        let mut waits = self.fates.get(&blocked.position)?.fate.waits_for().iter();
+        let mut waits = self.fate(blocked.position)?.fate.waits_for().iter();
         let (actor, refusal) = match of_step {
             Some(step) => (step.actor, step.failure.as_ref()?),
             None => waits.find_map(|wait| match wait {
@@ -180,7 +180,7 @@ impl Finder<'_> {
 
     /// The resources of which content remains in a namespace, as its condition says.
     pub(super) fn remaining(&self, namespace: &Blocked) -> Vec<String> {
-        let fate = self.fates.get(&namespace.position);
+        let fate = self.fate(namespace.position);
         let messages = fate.map_or_else(Vec::new, |fate| messages(fate, CONTENT_REMAINING));
         let names = messages.iter().flat_map(|message| counted(message, " has "));
         names.map(ToOwned::to_owned).collect()

@@ -22,6 +22,7 @@ use crate::{
     BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, ObjectFate, Step, Wait,
     evidence::LONG_OVERDUE,
     facts::{Relation, deletion_requested_at},
+    forecast::fate_at,
     report::sentence,
 };
 
@@ -42,7 +43,6 @@ pub(super) struct Finder<'c> {
     pub(super) cluster: &'c Cluster,
     pub(super) pending: &'c Forecast,
     pub(super) now: Timestamp,
-    pub(super) fates: BTreeMap<u32, &'c ObjectFate>,
     /// The objects that stay because the API server refuses their deletion.
     pub(super) refused: BTreeMap<u32, &'c Step>,
     found: IndexMap<Cause, Found, FixedState>,
@@ -75,7 +75,6 @@ impl<'c> Finder<'c> {
             pending: forecast,
             now: forecast.began,
             refused: refused.collect(),
-            fates: forecast.fates.iter().map(|fate| (fate.position, fate)).collect(),
             found: IndexMap::default(),
             requests: BTreeMap::new(),
         }
@@ -123,6 +122,11 @@ impl<'c> Finder<'c> {
         let mut causes: Vec<RootCause> = causes.collect();
         causes.sort_by_key(|cause| cause.proof);
         causes
+    }
+
+    /// The fate of the object at a position, if it is affected.
+    pub(super) fn fate(&self, position: u32) -> Option<&'c ObjectFate> {
+        fate_at(&self.pending.fates, position)
     }
 
     fn add(&mut self, cause: Cause, proof: Proof, positions: impl IntoIterator<Item = u32>) -> &mut Found {
@@ -317,7 +321,7 @@ impl<'c> Finder<'c> {
             _ => return None,
         };
         let is_ending = |at: u32| {
-            let fate = self.fates.get(&at).map(|fate| &fate.fate);
+            let fate = self.fate(at).map(|fate| &fate.fate);
             matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
         };
         let related = cluster.related(position).into_iter();

@@ -13,10 +13,11 @@ use serde_json::json;
 use super::{
     cause::{Blocked, Cause, Fix, NAMED_MAX, RootCause, STORAGE_DELETERS, is_external, names},
     find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    references::Correction,
     reported::quote,
 };
 use crate::{
-    BrokenExtension, Cluster, Extension,
+    BrokenExtension, Cluster, Extension, Fate,
     evidence::JOB_TRACKING,
     facts::DELETING,
     fate::content_command,
@@ -522,18 +523,14 @@ fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
         }
     }
     found.sort_by_key(|(.., one)| one.controller == Some(true));
-    let fixes = found.into_iter().take(1).map(|(member, index, reference)| {
-        let path = format!("/metadata/ownerReferences/{index}");
-        let patch = json!([
-            { "op": "test", "path": format!("{path}/uid"), "value": reference.uid },
-            { "op": "replace", "path": format!("{path}/blockOwnerDeletion"), "value": false },
-        ]);
+    let fix = found.into_iter().next().and_then(|(member, index, reference)| {
         let risk = format!(
             "{} no longer waits for {}, and the members are removed one after another",
             reference.short(),
             member.short()
         );
-        fix(cluster.patch_command(member, &patch), risk)
+        let correction = Correction::Replace(vec![("blockOwnerDeletion", json!(false))], risk);
+        cluster.fix_of_reference(member, index, &reference, correction, &Fate::Kept)
     });
-    fixes.collect()
+    fix.into_iter().collect()
 }

@@ -40,7 +40,7 @@ pub struct WrongReference {
 type Problem = (&'static str, String, Correction);
 
 /// The way to correct an owner reference.
-enum Correction {
+pub(super) enum Correction {
     /// The dump does not show it.
     Unknown,
     Remove,
@@ -197,7 +197,7 @@ impl Cluster {
         alike
     }
 
-    fn fix_of_reference(
+    pub(super) fn fix_of_reference(
         &self,
         object: &ObjectRef,
         index: usize,

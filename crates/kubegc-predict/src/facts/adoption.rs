@@ -5,9 +5,8 @@ use kubegc_core::{
     ObjectMeta,
     record::{Body, Record, Resource},
 };
-use kubegc_snapshot::ObjectView;
 
-use crate::Cluster;
+use crate::{Cluster, judge::end};
 
 /// The resources whose objects are adopted, each with those of the owners.
 const ADOPTED: [(Resource, Resource); 3] = [
@@ -27,7 +26,7 @@ impl Cluster {
             return Vec::new();
         };
         let object = self.view(position).meta();
-        let (Some(now), Some(before)) = (state(self.view(position), simulation), object.controller()) else {
+        let (Some(now), Some(before)) = (end(simulation, self.view(position)), object.controller()) else {
             return Vec::new();
         };
         if now.controller().is_some_and(|owner| owner.uid == before.uid) {
@@ -49,20 +48,14 @@ impl Cluster {
         let is_adoptable = |position: &u32| {
             self.resource_at(*position) == Some(resource) && {
                 let (view, meta) = (self.view(*position), self.view(*position).meta());
-                let now = state(view, simulation).unwrap_or(&meta);
+                let now = end(simulation, view);
+                let now = now.as_deref().unwrap_or(&meta);
                 now.controller().is_none() && may_select(&owner, &meta)
             }
         };
         let content = self.content(&owner.meta.namespace).iter().copied();
         content.filter(is_adoptable).collect()
     }
-}
-
-/// The metadata of an object at the end of a simulation; `None` if it no longer exists.
-fn state<'s>(object: ObjectView<'_>, simulation: &'s Simulation) -> Option<&'s ObjectMeta> {
-    let server = &simulation.server;
-    let found = server.object(object.kind_id()?, object.namespace(), object.name())?;
-    Some(&found.meta)
 }
 
 /// Whether the selector of an owner matches an object, or was not read.

@@ -52,14 +52,9 @@ pub(crate) struct Related {
     pub(crate) relation: Relation,
 }
 
-struct RelatedObjects(Vec<Related>);
-
-impl RelatedObjects {
-    fn add(&mut self, positions: impl IntoIterator<Item = u32>, relation: Relation) {
-        let positions = positions.into_iter();
-        self.0
-            .extend(positions.map(|position| Related { position, relation }));
-    }
+fn add(found: &mut Vec<Related>, positions: impl IntoIterator<Item = u32>, relation: Relation) {
+    let positions = positions.into_iter();
+    found.extend(positions.map(|position| Related { position, relation }));
 }
 
 /// Indexes over the dump, built when they are first needed.
@@ -67,7 +62,6 @@ impl RelatedObjects {
 pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
     referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
-    pods_first: OnceLock<bool>,
 }
 
 /// Resource, namespace and name.
@@ -79,29 +73,39 @@ impl Cluster {
     /// # Complexity
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
     pub(crate) fn related(&self, position: u32) -> Vec<Related> {
-        let mut found = RelatedObjects(Vec::new());
+        let mut found = Vec::new();
         let view = self.view(position);
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
         match resource {
-            Some(Resource::Namespaces) => found.add(self.content(name).iter().copied(), Relation::Follows),
+            Some(Resource::Namespaces) => {
+                add(&mut found, self.content(name).iter().copied(), Relation::Follows)
+            }
             Some(Resource::Services) => {
                 let endpoints = self.by_name(Resource::Endpoints, namespace, name);
-                found.add(endpoints, Relation::Follows);
+                add(&mut found, endpoints, Relation::Follows);
             }
-            Some(Resource::IpAddresses) => found.add(self.all(Resource::ServiceCidrs), Relation::Waits),
+            Some(Resource::IpAddresses) => add(&mut found, self.all(Resource::ServiceCidrs), Relation::Waits),
             Some(Resource::ServiceCidrs) => {
                 let others = self
                     .all(Resource::ServiceCidrs)
                     .filter(|other| *other != position);
-                found.add(others.chain(self.all(Resource::IpAddresses)), Relation::Read);
+                add(
+                    &mut found,
+                    others.chain(self.all(Resource::IpAddresses)),
+                    Relation::Read,
+                );
             }
             Some(Resource::Endpoints) => {
-                found.add(self.by_name(Resource::Services, namespace, name), Relation::Read);
+                add(
+                    &mut found,
+                    self.by_name(Resource::Services, namespace, name),
+                    Relation::Read,
+                );
             }
             Some(Resource::StatefulSets) => {
                 let claims = self.claims_of_set(position).into_iter();
-                found.add(claims.map(|(claim, _)| claim), Relation::Read);
+                add(&mut found, claims.map(|(claim, _)| claim), Relation::Read);
             }
             _ => {}
         }
@@ -115,7 +119,7 @@ impl Cluster {
                     }
                     _ => Relation::Follows,
                 };
-                found.add([position], relation);
+                add(&mut found, [position], relation);
             }
         }
         if resource.is_some_and(|resource| REFERRING.contains(&resource)) {
@@ -127,7 +131,7 @@ impl Cluster {
                     (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
                     _ => Relation::Read,
                 };
-                found.add(self.by_name(resource, &namespace, &name), relation);
+                add(&mut found, self.by_name(resource, &namespace, &name), relation);
             }
         }
         let named = |group: &str, kind: &str, name: &str| {
@@ -138,27 +142,35 @@ impl Cluster {
             && let Some(details) = self.object(position).details
             && let Details::CustomResourceDefinition(definition) = &*details
         {
-            found.add(self.named(&definition.group, &definition.kind), Relation::Follows);
+            add(
+                &mut found,
+                self.named(&definition.group, &definition.kind),
+                Relation::Follows,
+            );
             for version in &definition.versions {
                 let name = format!("{}.{}", version.name, definition.group);
-                found.add(named(REGISTRATION, "APIService", &name), Relation::Follows);
+                add(
+                    &mut found,
+                    named(REGISTRATION, "APIService", &name),
+                    Relation::Follows,
+                );
             }
-            found.add(self.definitions_of(&definition.group), Relation::Read);
+            add(&mut found, self.definitions_of(&definition.group), Relation::Read);
         }
         if **view.kind() == *"APIService"
             && let Some((_, group)) = name.split_once('.')
         {
-            found.add(self.definitions_of(group), Relation::Read);
+            add(&mut found, self.definitions_of(group), Relation::Read);
         }
         let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
         if let Some(kind) = kind.filter(|kind| kind.custom) {
             let name = kind.qualified_resource();
-            found.add(named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
+            add(&mut found, named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
         }
         if !namespace.is_empty() {
             self.add_namespace(view, resource, &mut found);
         }
-        found.0
+        found
     }
 
     /// The CustomResourceDefinitions of a group, by their names.
@@ -171,18 +183,17 @@ impl Cluster {
 
     /// A terminating namespace waits for its content. If pods are deleted first, the rest of it waits for
     /// its pods.
-    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, found: &mut RelatedObjects) {
+    fn add_namespace(&self, view: ObjectView<'_>, resource: Option<Resource>, found: &mut Vec<Related>) {
         let Some(namespace) = self.by_name(Resource::Namespaces, "", view.namespace()) else {
             return;
         };
-        found.add([namespace], Relation::Waits);
+        add(found, [namespace], Relation::Waits);
         let is_terminating = self.has(namespace, DELETING);
         let pods_first = || NamespaceController::new(self.version).deletes_pods_first;
-        let pods_first = || *self.indexes.pods_first.get_or_init(pods_first);
         if resource == Some(Resource::Pods) && is_terminating && pods_first() {
             let rest = self.content(view.namespace()).iter().copied();
             let rest = rest.filter(|position| self.resource_at(*position) != Some(Resource::Pods));
-            found.add(rest, Relation::Waits);
+            add(found, rest, Relation::Waits);
         }
     }
 
