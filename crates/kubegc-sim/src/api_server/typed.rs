@@ -31,8 +31,7 @@ impl ApiServer {
         let resource = self.resource(kind);
         prepare::create(object, resource, self.version, self.now);
         match (&*resource.kind, &*resource.version) {
-            ("Service", _) => service::prepare(object, None, self.version),
-            ("Pod", _) => pod::prepare(object, self.version, self.now),
+            ("Pod", _) => pod::prepare(object, self.version),
             ("EndpointSlice", "v1") => prepare::without_topology(object, None),
             ("CertificateSigningRequest", _) => certificates::prepare(object, self.user_info(self.user())),
             _ => {}
@@ -52,10 +51,10 @@ impl ApiServer {
         if part == Part::Whole {
             admission::complete(self, resource, new, Some(old))?;
         }
-        prepare::update(new, old, &resource.kind, self.version, self.now);
+        let part_of_kind = (&*resource.kind, part.subresource());
+        prepare::update(new, old, part_of_kind, self.version, self.now);
         match (&*resource.kind, &*resource.version) {
-            ("Service", _) if part == Part::Whole => service::prepare(new, Some(old), self.version),
-            ("Pod", _) if part == Part::Status => pod::prepare_status(new, old, self.version),
+            ("Service", _) if part == Part::Whole => service::prepare_ports(new, old, self.version),
             ("EndpointSlice", "v1") => prepare::without_topology(new, Some(old)),
             ("CertificateSigningRequest", _) => {
                 certificates::prepare_updated(new, old, part.subresource(), self.now);

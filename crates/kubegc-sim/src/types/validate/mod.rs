@@ -21,7 +21,7 @@ mod networking;
 mod pod;
 mod pod_changes;
 mod references;
-mod rules;
+pub(super) mod rules;
 mod schedule;
 mod scheduling;
 mod selector;
@@ -95,7 +95,7 @@ fn code(name: &str) -> Option<rules::Code> {
     Some(code)
 }
 
-fn body(object: &StoredObject) -> Value {
+pub(super) fn body(object: &StoredObject) -> Value {
     object.body.as_deref().cloned().unwrap_or_default().into()
 }
 

@@ -1,6 +1,6 @@
 //! The rules of fields, read from `rules.txt`, which describes their language, and applied to objects.
 
-mod parse;
+pub(in crate::types) mod parse;
 
 use std::{
     cmp::Ordering,
@@ -54,7 +54,7 @@ struct Row {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(in crate::types) enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
@@ -68,7 +68,7 @@ enum Step {
 }
 
 #[derive(Debug)]
-enum Word {
+pub(in crate::types) enum Word {
     Since(u16),
     Until(u16),
     /// One of these conditions holds.
@@ -119,7 +119,7 @@ enum Word {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-struct Place<'p> {
+pub(in crate::types) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -128,7 +128,7 @@ struct Place<'p> {
 }
 
 #[derive(Debug)]
-struct Condition {
+pub(in crate::types) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,
@@ -159,9 +159,9 @@ type Seen = BTreeSet<(usize, String)>;
 const SOLE: usize = 0;
 
 /// The value of a block of rows, within that of another block.
-struct Block<'b, 'v> {
-    at: &'b At<'v>,
-    outer: Option<&'b Self>,
+pub(in crate::types) struct Block<'b, 'v> {
+    pub(in crate::types) at: &'b At<'v>,
+    pub(in crate::types) outer: Option<&'b Self>,
 }
 
 impl Block<'_, '_> {
@@ -260,7 +260,7 @@ fn is_given(value: &Value) -> bool {
 }
 
 impl Place<'_> {
-    fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
+    pub(in crate::types) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
         let mut at = block.outwards(self.outer).at.clone();
         if self.is_stored {
             at.value = at.old(c);
@@ -385,6 +385,18 @@ impl Condition {
     }
 }
 
+impl Word {
+    /// Whether a condition holds about the release or the fields of a block; `None` for other words.
+    pub(in crate::types) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
+        Some(match self {
+            Self::Since(minor) => c.since(*minor),
+            Self::Until(minor) => !c.since(*minor + 1),
+            Self::If(conditions) => conditions.iter().any(|condition| condition.holds(block, c)),
+            _ => return None,
+        })
+    }
+}
+
 impl Row {
     /// Checks a value word by word, until a condition does not hold, and then what it contains.
     fn check(&self, outer: &Block<'_, '_>, at: &At<'_>, seen: &mut Seen, c: &mut Check) {
@@ -446,9 +458,7 @@ impl Row {
         let or = |usual: &str, c: &Check| self.message(usual, outer, c);
         let shown = |c: &Check| self.shown(at, outer, c);
         match word {
-            Word::Since(minor) => return c.since(*minor),
-            Word::Until(minor) => return !c.since(*minor + 1),
-            Word::If(conditions) => return conditions.iter().any(|condition| condition.holds(outer, c)),
+            Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::Changed => return at.value != at.old(c),
             Word::NotBlank => {
                 if at.text().trim().is_empty() {

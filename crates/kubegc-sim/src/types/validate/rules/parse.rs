@@ -140,7 +140,6 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
     message.clone_into(&mut row.message);
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
-        let number = |text: &str| text.parse().ok();
         if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
             known.extend(values.split('|').filter_map(parse_value));
             continue;
@@ -183,12 +182,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
                 row.shown = words.next()?;
                 continue;
             }
-            _ if word.starts_with('>') => Word::Since(number(&word[1..])?),
-            _ if word.starts_with('<') => Word::Until(number(&word[1..])?),
-            _ if word.starts_with('[') => {
-                let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
-                Word::If(conditions.map(parse_condition).collect::<Option<_>>()?)
-            }
+            _ if word.starts_with(['>', '<', '[']) => condition(word)?,
             _ if word.starts_with(char::is_uppercase) => Word::Section(word),
             _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
                 (Some((least, most)), ..) => {
@@ -207,6 +201,21 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
         });
     }
     Some(())
+}
+
+/// A condition about the release or other fields.
+pub(in crate::types) fn condition(word: &'static str) -> Option<Word> {
+    if let Some(minor) = word.strip_prefix('>') {
+        return minor.parse().ok().map(Word::Since);
+    }
+    if let Some(minor) = word.strip_prefix('<') {
+        return minor.parse().ok().map(Word::Until);
+    }
+    let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
+    conditions
+        .map(parse_condition)
+        .collect::<Option<_>>()
+        .map(Word::If)
 }
 
 /// A value, maybe with its first release.
@@ -255,7 +264,7 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
 }
 
 /// The place that a text names.
-pub(super) fn place_of(text: &str) -> Place<'_> {
+pub(in crate::types) fn place_of(text: &str) -> Place<'_> {
     let path = text.trim_start_matches('-');
     let inner = path.trim_start_matches('^');
     Place {
@@ -265,7 +274,7 @@ pub(super) fn place_of(text: &str) -> Place<'_> {
     }
 }
 
-fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
+pub(in crate::types) fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
     let (mut steps, mut rest) = (Vec::new(), text.trim_start_matches('^'));
     let outer = text.len() - rest.len();
     rest = rest.strip_prefix('.').unwrap_or(rest);
