@@ -18,7 +18,7 @@ use super::{
     super::field::{At, Check},
     code, go_syntax,
 };
-use crate::{formats, status::quoted};
+use crate::status::quoted;
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -322,10 +322,9 @@ fn amount(value: &Value) -> i64 {
     let Some(text) = value.as_str() else {
         return value.as_i64().unwrap_or(0);
     };
-    let percentage = text
-        .strip_suffix('%')
-        .filter(|_| formats::percent(text).is_empty());
-    percentage.unwrap_or(text).parse().unwrap_or(0)
+    let digits = text.strip_suffix('%');
+    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.unwrap_or(text).parse().unwrap_or(0)
 }
 
 /// The text of a value; empty for null.

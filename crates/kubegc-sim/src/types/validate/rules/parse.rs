@@ -16,7 +16,6 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
-        "wildcard-subdomain" => |at, c| at.problems(c, formats::wildcard_subdomain(at.text())),
         "qualified-name" => |at, c| at.qualified_name(c),
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
@@ -29,27 +28,6 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
             }
         },
         "kind-name" => |at, c| at.problems(c, formats::kind_name(at.text())),
-        "dotted" => |at, c| {
-            if !at.text().contains('.') {
-                at.invalid(c, "should be a domain with at least one dot");
-            }
-        },
-        "json-path" => |at, c| {
-            if !at.text().starts_with('.') {
-                at.invalid(c, "must be a simple json path starting with .");
-            }
-        },
-        "port-or-name" => |at, c| match at.value.as_str() {
-            Some(name) => at.problems(c, formats::port_name(c.version, name)),
-            None => {
-                for problem in formats::port_number(at.number()) {
-                    at.invalid_as(c, &at.number().to_string(), &problem);
-                }
-            }
-        },
-        "header-name" => |at, c| at.problems_of(c, at.text(), formats::header_name(at.text())),
-        "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
-        "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
         "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
         "quantity" => |at, c| {
             if Quantity::parse(at.text()).is_some_and(Quantity::is_negative) {
