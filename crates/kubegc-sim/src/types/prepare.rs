@@ -122,17 +122,12 @@ pub(crate) fn count(
     version: KubernetesVersion,
 ) {
     let facts = Facts::of(resource);
-    let differs = |key: &str| new.at(&[key]) != old.at(&[key]);
+    let differs = |field: &str| {
+        let path: Vec<&str> = field.split('.').collect();
+        new.at(&path) != old.at(&path)
+    };
     let fields = facts.value("counts", version).unwrap_or("spec");
     let changed = match &*resource.kind {
-        "CSIDriver" => [
-            "tokenRequests",
-            "requiresRepublish",
-            "podInfoOnMount",
-            "seLinuxMount",
-        ]
-        .into_iter()
-        .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
         "Deployment" if annotations(new) != annotations(old) => true,
         "EndpointSlice" if version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels => true,
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {

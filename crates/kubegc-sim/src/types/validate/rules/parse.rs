@@ -1,6 +1,6 @@
 //! Reads `rules.txt`, which describes the language of rules.
 
-use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
+use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
 
 use kubegc_core::Quantity;
 use serde_json::Value;
@@ -18,6 +18,12 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
         "subdomain" => |at, c| at.subdomain(c),
         "qualified-name" => |at, c| at.qualified_name(c),
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
+        "whole-label-value" => |at, c| {
+            let problems = formats::label_value(c.version, at.text());
+            if !problems.is_empty() {
+                at.invalid(c, &problems.join(";"));
+            }
+        },
         "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
         "dns-1035-label" => |at, c| at.problems_of(c, at.text(), formats::dns_1035_label(at.text())),
         "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
@@ -40,10 +46,15 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
 
 /// The kind of values of a name.
 fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
+    fn ip(value: &Value) -> Option<IpAddr> {
+        value.as_str().and_then(formats::parse_ip)
+    }
     Some(match name {
         "text" => Value::is_string,
         "object" => Value::is_object,
-        "ip" => |value| value.as_str().and_then(formats::parse_ip).is_some(),
+        "ip" => |value| ip(value).is_some(),
+        "ipv4" => |value| ip(value).is_some_and(|ip| ip.is_ipv4()),
+        "ipv6" => |value| ip(value).is_some_and(|ip| ip.is_ipv6()),
         _ => return None,
     })
 }
