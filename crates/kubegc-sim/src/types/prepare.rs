@@ -65,8 +65,8 @@ pub(crate) fn create(
     changes::prepare(&format!("{kind}/create"), object, None, version, now);
 }
 
-/// Prepares an object that is to replace `old`, in one of its parts: status and generation are those of `old`,
-/// if the kind has them.
+/// Prepares an object that is to replace `old`, in one of its parts: status and generation are those of
+/// `old`, if the kind has them.
 pub(crate) fn update(
     new: &mut StoredObject,
     old: &StoredObject,
