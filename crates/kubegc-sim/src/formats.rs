@@ -14,14 +14,6 @@ const NAMES_ARE_RFC_1123: Behavior = Behavior::since(20, 0, "kubernetes #94182")
 
 /// Lengths of labels are said in bytes.
 pub(crate) const LENGTHS_ARE_BYTES: Behavior = Behavior::since(35, 0, "apimachinery 3d653663");
-/// The names of environment variables may consist of any printable characters but `=`.
-const VARIABLES_ARE_PRINTABLE: Behavior = Behavior::since(
-    32,
-    0,
-    "the feature gate RelaxedEnvironmentVariableValidation is on",
-);
-/// The names of ports are said to need a letter.
-const PORTS_NEED_LETTERS: Behavior = Behavior::since(25, 0, "kubernetes #107213");
 /// A label that is a subdomain is refused for its dots.
 const DOTS_ARE_NAMED: Behavior = Behavior::since(27, 0, "kubernetes #114172");
 
@@ -213,17 +205,6 @@ pub(crate) fn subdomain_with_underscores(value: &str) -> Vec<String> {
     })
 }
 
-/// `IsWildcardDNS1123Subdomain`.
-pub(crate) fn wildcard_subdomain(value: &str) -> Vec<String> {
-    let fits = value.strip_prefix("*.").is_some_and(is_subdomain);
-    checked(value, SUBDOMAIN_MAX, fits, || {
-        let message = "a wildcard DNS-1123 subdomain must start with '*.', followed by a valid DNS subdomain, which must \
-                       consist of lower case alphanumeric characters, '-' or '.' and end with an alphanumeric character";
-        let pattern = "\\*\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*";
-        mismatch(message, pattern, &["*.example.com"])
-    })
-}
-
 /// `IsDNS1035Label`.
 pub(crate) fn dns_1035_label(value: &str) -> Vec<String> {
     let fits = is_label(value.as_bytes()) && value.starts_with(|c: char| c.is_ascii_lowercase());
@@ -250,33 +231,6 @@ pub(crate) fn port_number(value: i64) -> Vec<String> {
 pub(crate) fn in_range(value: i64, low: i64, high: i64) -> Vec<String> {
     let fits = (low..=high).contains(&value);
     (!fits).then(|| not_between(low, high)).into_iter().collect()
-}
-
-/// `IsValidPortName`.
-pub(crate) fn port_name(version: KubernetesVersion, value: &str) -> Vec<String> {
-    let mut problems = Vec::new();
-    if value.len() > 15 {
-        problems.push(too_long(15));
-    }
-    let known = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if value.is_empty() || !value.chars().all(known) {
-        problems.push("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)".to_owned());
-    }
-    // Older releases require a letter as well, although their message does not say so.
-    if !value.chars().any(|c| c.is_ascii_lowercase()) {
-        let letter = match version.has(PORTS_NEED_LETTERS) {
-            true => "must contain at least one letter (a-z)",
-            false => "must contain at least one letter or number (a-z, 0-9)",
-        };
-        problems.push(letter.to_owned());
-    }
-    if value.contains("--") {
-        problems.push("must not contain consecutive hyphens".to_owned());
-    }
-    if value.starts_with('-') || value.ends_with('-') {
-        problems.push("must not begin or end with a hyphen".to_owned());
-    }
-    problems
 }
 
 /// `net.ParseIP` of Go before 1.17, which accepts leading zeros.
@@ -319,53 +273,6 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
         }
         _ => problems,
     }
-}
-
-/// `IsValidPercent`.
-pub(crate) fn percent(value: &str) -> Vec<String> {
-    let digits = value.strip_suffix('%').unwrap_or_default();
-    let fits = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
-    checked(value, usize::MAX, fits, || {
-        let message = "a valid percent string must be a numeric string followed by an ending '%'";
-        mismatch(message, "[0-9]+%", &["1%", "93%"])
-    })
-}
-
-/// `IsHTTPHeaderName`.
-pub(crate) fn header_name(value: &str) -> Vec<String> {
-    let fits = !value.is_empty()
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
-    checked(value, usize::MAX, fits, || {
-        let message = "a valid HTTP header must consist of alphanumeric characters or '-'";
-        mismatch(message, "[-A-Za-z0-9]+", &["X-Header-Name"])
-    })
-}
-
-/// `IsEnvVarName`.
-pub(crate) fn variable_name(version: KubernetesVersion, value: &str) -> Vec<String> {
-    if version.has(VARIABLES_ARE_PRINTABLE) {
-        let fits = !value.is_empty()
-            && value
-                .bytes()
-                .all(|byte| matches!(byte, b' '..=b'~') && byte != b'=');
-        return checked(value, usize::MAX, fits, || {
-            "a valid environment variable name must consist only of printable ASCII characters other than '='"
-                .to_owned()
-        });
-    }
-    let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-    let fits =
-        !value.is_empty() && value.bytes().all(known) && !value.starts_with(|c: char| c.is_ascii_digit());
-    let mut problems = checked(value, usize::MAX, fits, || {
-        let message = "a valid environment variable name must consist of alphabetic characters, digits, '_', '-', or '.', \
-                       and must not start with a digit";
-        let examples = ["my.env-name", "MY_ENV.NAME", "MyEnvName1"];
-        mismatch(message, "[-._a-zA-Z][-._a-zA-Z0-9]*", &examples)
-    });
-    problems.extend(directory_prefix(value));
-    problems
 }
 
 /// `IsConfigMapKey`.

@@ -41,13 +41,12 @@ impl ApiServer {
                 if is_whole {
                     admission::complete(self, resource, object, Some(old))?;
                 }
-                prepare::update(object, old, &resource.kind, version, self.now);
+                prepare::update(object, old, (&*resource.kind, part.subresource()), version, self.now);
             }
         }
         match (&*resource.kind, &*resource.version, old) {
-            ("Service", ..) if is_whole => service::prepare(object, old, version),
-            ("Pod", _, None) => pod::prepare(object, version, self.now),
-            ("Pod", _, Some(old)) if part == Part::Status => pod::prepare_status(object, old, version),
+            ("Service", _, Some(old)) if is_whole => service::prepare_ports(object, old, version),
+            ("Pod", _, None) => pod::prepare(object, version),
             ("EndpointSlice", "v1", _) => prepare::without_topology(object, old),
             ("CertificateSigningRequest", _, None) => {
                 certificates::prepare(object, self.user_info(self.user()));

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     annotations,
-    defaults::{list_in, object_in, objects_in, set_nil},
+    defaults::{list_in, object_in, objects_in},
     limits,
 };
 use crate::{
@@ -64,8 +64,8 @@ pub(crate) fn complete(
                 if server.settings().service_accounts {
                     account(server, resource, object)?;
                 }
+                prioritize(server, resource, object)?;
             }
-            prioritize(server, resource, object, old)?;
             tolerate(object);
             if old.is_none() {
                 overhead(server, resource, object)?;
@@ -161,21 +161,8 @@ fn second_default(server: &ApiServer, class: &StoredObject) -> Option<String> {
     ))
 }
 
-fn prioritize(
-    server: &ApiServer,
-    resource: &ApiResource,
-    pod: &mut StoredObject,
-    old: Option<&StoredObject>,
-) -> Result<(), Refusal> {
+fn prioritize(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) -> Result<(), Refusal> {
     let keeps_policy = server.version().minor() >= 19;
-    if let Some(old) = old {
-        for key in ["priority", "preemptionPolicy"] {
-            if let (Some(spec), Some(value)) = (pod.spec_mut(), old.at(&["spec", key])) {
-                set_nil(spec, key, value.clone());
-            }
-        }
-        return Ok(());
-    }
     let name = pod.text_at(&["spec", "priorityClassName"]).to_owned();
     let system = SYSTEM_CLASSES.iter().find(|(known, _)| *known == name);
     let class = match name.as_str() {

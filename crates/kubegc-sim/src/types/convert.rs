@@ -10,6 +10,7 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
+    changes,
     defaults::{is_nil, object_in, object_mut, objects_in, text},
     hpa,
 };
@@ -29,13 +30,15 @@ fn changes(resource: &ApiResource) -> Option<(Change, Change)> {
     const LEVEL: &str = "PriorityLevelConfiguration";
     Some(match (&*resource.group, &*resource.version, &*resource.kind) {
         ("events.k8s.io", _, "Event") => (
-            |event| rename(event, EVENT.map(|(stored, shown)| (shown, stored))),
-            event_to_shown,
+            |event| renamed(event, "Event/stored"),
+            |event| renamed(event, "Event/shown"),
         ),
         ("autoscaling", "v1", HPA) => (hpa::from_v1, hpa::to_v1),
         ("autoscaling", "v2beta1", HPA) => (hpa::from_v2beta1, hpa::to_v2beta1),
         ("autoscaling", "v2beta2", HPA) => (hpa::in_order_of_v1, |_| {}),
-        ("autoscaling", "v2", HPA) => (hpa::in_order_of_v1, hpa::to_v2),
+        ("autoscaling", "v2", HPA) => (hpa::in_order_of_v1, |autoscaler| {
+            renamed(autoscaler, "HorizontalPodAutoscaler/shown");
+        }),
         ("extensions" | "networking.k8s.io", "v1beta1", "Ingress") => (
             |object| ingress(object, "backend", "defaultBackend", backend_to_stored),
             |object| ingress(object, "defaultBackend", "backend", backend_to_shown),
@@ -45,16 +48,12 @@ fn changes(resource: &ApiResource) -> Option<(Change, Change)> {
             |binding| objects_in(binding, "subjects").for_each(subject_to_shown),
         ),
         ("discovery.k8s.io", "v1beta1" | "v1alpha1", "EndpointSlice") => (
-            |slice| {
-                for endpoint in objects_in(slice, "endpoints") {
-                    rename(endpoint, [("topology", "deprecatedTopology")]);
-                }
-            },
-            |slice| objects_in(slice, "endpoints").for_each(endpoint_to_shown),
+            |slice| renamed(slice, "EndpointSlice/stored"),
+            |slice| renamed(slice, "EndpointSlice/shown"),
         ),
         ("flowcontrol.apiserver.k8s.io", "v1beta1" | "v1beta2", LEVEL) => (
-            |level| shares(level, "assuredConcurrencyShares", "nominalConcurrencyShares"),
-            |level| shares(level, "nominalConcurrencyShares", "assuredConcurrencyShares"),
+            |level| renamed(level, "PriorityLevelConfiguration/stored"),
+            |level| renamed(level, "PriorityLevelConfiguration/shown"),
         ),
         ("", "v1", "Secret") => (encode_texts, |_| {}),
         ("apiextensions.k8s.io", "v1beta1", "CustomResourceDefinition") => (beta::to_v1, beta::from_v1),
@@ -85,28 +84,9 @@ pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
     }
 }
 
-fn event_to_shown(event: &mut Object) {
-    rename(event, EVENT);
-    for key in ["reportingController", "reportingInstance", "reason", "action"] {
-        if event.get(key).and_then(Value::as_str) == Some("") {
-            event.remove(key);
-        }
-    }
-}
-
-fn endpoint_to_shown(endpoint: &mut Object) {
-    rename(endpoint, [("deprecatedTopology", "topology")]);
-    if let Some(zone) = endpoint.remove("zone")
-        && let Some(topology) = object_in(endpoint, "topology")
-    {
-        topology.insert("topology.kubernetes.io/zone".to_owned(), zone);
-    }
-}
-
-fn shares(level: &mut Object, from: &str, to: &str) {
-    if let Some(limited) = object_mut(level, "spec").and_then(|spec| object_mut(spec, "limited")) {
-        rename(limited, [(from, to)]);
-    }
+/// Applies a section of the table of changes; those of conversions are the same in all releases.
+fn renamed(object: &mut Object, section: &str) {
+    changes::apply(section, object, KubernetesVersion::LATEST);
 }
 
 fn encode_texts(secret: &mut Object) {
@@ -119,17 +99,6 @@ fn encode_texts(secret: &mut Object) {
         }));
     }
 }
-
-/// The fields of an event as `v1` and as `events.k8s.io` names them.
-const EVENT: [(&str, &str); 7] = [
-    ("message", "note"),
-    ("involvedObject", "regarding"),
-    ("reportingComponent", "reportingController"),
-    ("source", "deprecatedSource"),
-    ("firstTimestamp", "deprecatedFirstTimestamp"),
-    ("lastTimestamp", "deprecatedLastTimestamp"),
-    ("count", "deprecatedCount"),
-];
 
 /// Renames fields.
 pub(crate) fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {

@@ -8,7 +8,7 @@
 use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
 
-use super::{defaults::objects_in, schema::StructId};
+use super::{changes, defaults::objects_in, schema::StructId};
 
 type Object = Map<String, Value>;
 
@@ -17,7 +17,7 @@ type Object = Map<String, Value>;
 pub(super) fn drop_disabled(object: &mut Object, id: StructId, version: KubernetesVersion) {
     if id.name() == "PodSpec" {
         drop_image_volumes(object, version);
-        drop_restart_policies(object, version);
+        changes::apply("PodSpec/decoded", object, version);
     }
     for field in id.fields().iter().filter(|field| field.exists_in(version)) {
         let Some(value) = object.get_mut(field.name) else {
@@ -44,42 +44,14 @@ fn is_empty(value: &Value) -> bool {
     value.as_object().is_some_and(Map::is_empty)
 }
 
-/// Whether a release has a field and does not serve it.
-fn is_off(of: &str, field: &str, version: KubernetesVersion) -> bool {
-    let field = StructId::named(of).and_then(|id| id.field(field));
-    field.is_some_and(|field| field.exists_in(version) && !field.is_in(version))
-}
-
-/// Removes the restart policies that are new with restart rules, where the gate `ContainerRestartRules` is
-/// off: in 1.34.
-///
-/// # Upstream
-/// `dropContainerRestartRules` in
-/// [`util.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/api/pod/util.go).
-fn drop_restart_policies(spec: &mut Object, version: KubernetesVersion) {
-    if !is_off("Container", "restartPolicyRules", version) {
-        return;
-    }
-    for (list, kept) in [
-        ("initContainers", Some("Always")),
-        ("containers", None),
-        ("ephemeralContainers", None),
-    ] {
-        for container in objects_in(spec, list) {
-            if container.get("restartPolicy").and_then(Value::as_str) != kept {
-                container.remove("restartPolicy");
-            }
-        }
-    }
-}
-
 /// Removes the volumes with images, and their mounts, where the gate `ImageVolume` is off: from 1.31 to 1.34.
 ///
 /// # Upstream
 /// `dropImageVolumes` in
 /// [`util.go`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/api/pod/util.go).
 fn drop_image_volumes(spec: &mut Object, version: KubernetesVersion) {
-    if !is_off("Volume", "image", version) {
+    let image = StructId::named("Volume").and_then(|volume| volume.field("image"));
+    if image.is_none_or(|image| image.is_in(version) || !image.exists_in(version)) {
         return;
     }
     let mut dropped = Vec::new();

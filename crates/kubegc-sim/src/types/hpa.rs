@@ -64,22 +64,6 @@ pub(super) fn from_v1(object: &mut Object) {
     put_annotations(object, annotations);
 }
 
-/// Converts the stored shape, which is `v2beta2`, to `v2`: it omits what is empty. The stored rules of a
-/// behaviour have a tolerance in the releases that know it, for the annotation of `v1` shows it even if it is
-/// not set.
-pub(super) fn to_v2(object: &mut Object) {
-    let behavior = object_mut(object, "spec").and_then(|spec| object_mut(spec, "behavior"));
-    for rules in behavior.into_iter().flat_map(Map::values_mut) {
-        if let Some(rules) = rules.as_object_mut() {
-            rules.retain(|key, value| !(key == "tolerance" && value.is_null()));
-        }
-    }
-    if let Some(status) = object_mut(object, "status") {
-        let is_empty = |value: &Value| value.is_null() || value.as_i64() == Some(0);
-        status.retain(|key, value| !(matches!(&**key, "conditions" | "currentReplicas") && is_empty(value)));
-    }
-}
-
 /// Converts `v2` to the order of a round trip through `v1`, which is the stored form: `v1` has a separate
 /// field for the CPU metric.
 pub(super) fn in_order_of_v1(object: &mut Object) {

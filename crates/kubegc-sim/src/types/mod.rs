@@ -6,10 +6,11 @@
 //!
 //! - [`schema`]: the structs, from a table; [`node`]: positions in objects of built-in kinds and of custom
 //!   resources, with what is known there; [`facts`]: facts about resources, from a table.
-//! - [`value`]: decoding; [`defaults`], [`convert`].
+//! - [`value`]: decoding; [`defaults`], [`convert`]; [`changes`]: what depends on other fields, from a table.
 
 pub(crate) mod admission;
 pub(crate) mod certificates;
+mod changes;
 pub(crate) mod convert;
 pub(crate) mod defaults;
 pub(crate) mod facts;

@@ -4,7 +4,7 @@
 //! `PrepareForCreate` and `PrepareForUpdate` in
 //! [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/pod/strategy.go).
 
-use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::defaults::{is_nil, list_in, object_in, object_mut, objects_in, text};
@@ -25,46 +25,12 @@ const CONSTRAINTS_NAME_LABELS: Behavior = Behavior::since(
     0,
     "the feature gate MatchLabelKeysInPodTopologySpreadSelectorMerge is on",
 );
-/// The quality of service of a pod never changes.
-pub(super) const QUALITY_IS_PINNED: Behavior = Behavior::since(32, 0, "ValidatePodStatusUpdate of 1.32");
-/// As `preserveOldObservedGeneration`.
-const GENERATION_IS_KEPT: Behavior = Behavior::since(34, 0, "pkg/registry/core/pod/strategy.go of 1.34");
-
 /// Prepares a pod that is created.
-pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion, now: Timestamp) {
-    if !pod.list_at(&["spec", "schedulingGates"]).is_empty() {
-        let condition = json!({
-            "type": "PodScheduled",
-            "status": "False",
-            "reason": "SchedulingGated",
-            "message": "Scheduling is blocked due to non-empty scheduling gates",
-            "lastTransitionTime": now.truncate_to_secs().to_string(),
-        });
-        if let Some(status) = object_mut(pod.body_mut(), "status") {
-            status.insert("conditions".to_owned(), json!([condition]));
-        }
-    }
+pub(crate) fn prepare(pod: &mut StoredObject, version: KubernetesVersion) {
     if version.has(PROFILES_ARE_FIELDS) && pod.text_at(&["spec", "os", "name"]) != "windows" {
         sync_profiles(pod, version);
     }
     select_named_labels(pod, version);
-}
-
-/// Prepares a pod whose status replaces that of `old`: it retains its quality of service and the generation
-/// that the kubelet has observed.
-pub(crate) fn prepare_status(pod: &mut StoredObject, old: &StoredObject, version: KubernetesVersion) {
-    let kept = [
-        ("qosClass", QUALITY_IS_PINNED),
-        ("observedGeneration", GENERATION_IS_KEPT),
-    ];
-    for (field, since) in kept {
-        let path = ["status", field];
-        let is_set = pod.at(&path).is_some_and(|value| *value != "" && *value != 0);
-        let before = old.at(&path).filter(|_| version.has(since) && !is_set).cloned();
-        if let (Some(before), Some(status)) = (before, object_mut(pod.body_mut(), "status")) {
-            status.insert(field.to_owned(), before);
-        }
-    }
 }
 
 const PROFILE: &str = "appArmorProfile";

@@ -8,7 +8,7 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    annotations,
+    annotations, changes,
     defaults::{object_in, object_mut, objects_in, set_nil},
     facts::Facts,
     qos,
@@ -20,11 +20,6 @@ const SLICES_COUNT_LABELS: Behavior = Behavior::since(21, 0, "kubernetes #99750"
 
 /// Jobs are labelled and selected with keys of the group `batch.kubernetes.io` as well.
 const JOB_LABELS_ARE_PREFIXED: Behavior = Behavior::since(27, 0, "kubernetes #114930");
-/// Claims may have any data source.
-const ANY_SOURCE_IS_KEPT: Behavior = Behavior::since(24, 0, "the feature gate AnyVolumeDataSource is on");
-/// The status of a volume has the time of its last change of phase.
-const VOLUMES_SHOW_PHASE_TIMES: Behavior = Behavior::since(29, 0, "PersistentVolumeLastPhaseTransitionTime");
-
 /// The manager of a new object does not own fields that the server drops.
 const DROPPED_FIELDS_ARE_NOT_OWNED: Behavior = Behavior::since(22, 0, "kubernetes #99661");
 
@@ -56,25 +51,6 @@ pub(crate) fn create(
             let status = json!({"phase": "Pending", "qosClass": class});
             object.body_mut().insert("status".to_owned(), status);
         }
-        "PersistentVolume" | "PersistentVolumeClaim" => {
-            let mut status = json!({"phase": "Pending"});
-            if kind == "PersistentVolume" && version.has(VOLUMES_SHOW_PHASE_TIMES) {
-                status["lastPhaseTransitionTime"] = now.truncate_to_secs().to_string().into();
-            }
-            object.body_mut().insert("status".to_owned(), status);
-            if kind == "PersistentVolumeClaim" {
-                known_data_source(object, None, version);
-            }
-        }
-        "Node" => known_networks(object),
-        "APIService" if object.at(&["spec", "service"]).is_none_or(Value::is_null) => {
-            let status = json!({"conditions": [{
-                "type": "Available", "status": "True", "reason": "Local",
-                "message": "Local APIServices are always available",
-                "lastTransitionTime": now.truncate_to_secs().to_string(),
-            }]});
-            object.body_mut().insert("status".to_owned(), status);
-        }
         "Job" => {
             select_job_pods(object, version);
             mark_tracked(object, version);
@@ -86,46 +62,30 @@ pub(crate) fn create(
         "ServiceAccount" => secret_names(object),
         _ => {}
     }
+    changes::prepare(&format!("{kind}/create"), object, None, version, now);
 }
 
-/// Prepares an object that is to replace `old`: status and generation are those of `old`, if the kind has
-/// them.
+/// Prepares an object that is to replace `old`, in one of its parts: status and generation are those of
+/// `old`, if the kind has them.
 pub(crate) fn update(
     new: &mut StoredObject,
     old: &StoredObject,
-    kind: &str,
+    (kind, part): (&str, &str),
     version: KubernetesVersion,
     now: Timestamp,
 ) {
     drop_system_metadata(new, version);
     match kind {
-        "PersistentVolume" if version.has(VOLUMES_SHOW_PHASE_TIMES) => {
-            let phase = ["status", "phase"];
-            let is_other = new.at(&phase) != old.at(&phase);
-            let sent = new.at(&["status", "lastPhaseTransitionTime"]).cloned();
-            let before = old.at(&["status", "lastPhaseTransitionTime"]).cloned();
-            let is_sent = sent.as_ref().is_some_and(|sent| !sent.is_null()) && sent != before;
-            let time = match is_other {
-                true => Some(now.truncate_to_secs().to_string().into()),
-                false => before,
-            };
-            if !is_sent
-                && let Some(time) = time
-                && let Some(Value::Object(status)) = new.body_mut().get_mut("status")
-            {
-                status.insert("lastPhaseTransitionTime".to_owned(), time);
-            }
-        }
         "DaemonSet" => {
             let changed = new.at(&["spec", "template"]) != old.at(&["spec", "template"]);
             let generation = template_generation(old).max(1) + i64::from(changed);
             new.annotate(TEMPLATE_GENERATION, generation.to_string());
         }
         "ServiceAccount" => secret_names(new),
-        "PersistentVolumeClaim" => known_data_source(new, Some(old), version),
-        "Node" => known_networks(new),
         _ => {}
     }
+    let part = if part.is_empty() { "update" } else { part };
+    changes::prepare(&format!("{kind}/{part}"), new, Some(old), version, now);
 }
 
 /// Removes what `v1` of endpoint slices has for the topology of `v1beta1`, unless the endpoints stay.
@@ -162,17 +122,12 @@ pub(crate) fn count(
     version: KubernetesVersion,
 ) {
     let facts = Facts::of(resource);
-    let differs = |key: &str| new.at(&[key]) != old.at(&[key]);
+    let differs = |field: &str| {
+        let path: Vec<&str> = field.split('.').collect();
+        new.at(&path) != old.at(&path)
+    };
     let fields = facts.value("counts", version).unwrap_or("spec");
     let changed = match &*resource.kind {
-        "CSIDriver" => [
-            "tokenRequests",
-            "requiresRepublish",
-            "podInfoOnMount",
-            "seLinuxMount",
-        ]
-        .into_iter()
-        .any(|key| new.at(&["spec", key]) != old.at(&["spec", key])),
         "Deployment" if annotations(new) != annotations(old) => true,
         "EndpointSlice" if version.has(SLICES_COUNT_LABELS) && new.meta.labels != old.meta.labels => true,
         "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration" => {
@@ -184,24 +139,6 @@ pub(crate) fn count(
     };
     let counts = facts.has("generation", version) || &*resource.kind == "CSIDriver" && version.minor() >= 21;
     new.meta.generation = old.meta.generation + i64::from(counts && changed);
-}
-
-/// The networks of a node's pods: the first of them also has a field of its own.
-///
-/// # Upstream
-/// `Convert_v1_NodeSpec_To_core_NodeSpec` in `pkg/apis/core/v1/conversion.go`, 1.20.2.
-fn known_networks(node: &mut StoredObject) {
-    let Some(spec) = node.spec_mut() else { return };
-    let first = spec.get("podCIDR").filter(|first| !first.is_null()).cloned();
-    if let Some(first) = first
-        && spec.get("podCIDRs").and_then(|ranges| ranges.get(0)) != Some(&first)
-        && first != *""
-    {
-        spec.insert("podCIDRs".to_owned(), json!([first]));
-    }
-    if let Some(first) = spec.get("podCIDRs").and_then(|ranges| ranges.get(0)).cloned() {
-        spec.insert("podCIDR".to_owned(), first);
-    }
 }
 
 /// Drops metadata that only the server sets.
@@ -295,55 +232,5 @@ fn secret_names(account: &mut StoredObject) {
         for secret in objects_in(account.body_mut(), "secrets") {
             secret.retain(|key, _| key == "name");
         }
-    }
-}
-
-/// Drops a data source that claims do not support; since 1.24 both fields have it.
-fn known_data_source(claim: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
-    if version.has(ANY_SOURCE_IS_KEPT) {
-        let had_source = old.is_some_and(|old| {
-            ["dataSource", "dataSourceRef"]
-                .into_iter()
-                .any(|key| old.at(&["spec", key]).is_some_and(|source| !source.is_null()))
-        });
-        let Some(spec) = claim.spec_mut() else { return };
-        let source =
-            |spec: &Map<String, Value>, key: &str| spec.get(key).filter(|source| !source.is_null()).cloned();
-        // The feature gate `CrossNamespaceVolumeDataSource` is off.
-        let is_other = |source: Value| source["namespace"].as_str().is_some_and(|name| !name.is_empty());
-        if source(spec, "dataSourceRef").is_some_and(is_other) {
-            spec.remove("dataSourceRef");
-        }
-        if !had_source
-            && source(spec, "dataSourceRef").is_none()
-            && source(spec, "dataSource").is_some_and(|source| !is_claim_or_snapshot(&source))
-        {
-            spec.remove("dataSource");
-        }
-        match (source(spec, "dataSource"), source(spec, "dataSourceRef")) {
-            (Some(source), None) => {
-                spec.insert("dataSourceRef".to_owned(), source);
-            }
-            (None, Some(source)) if source.get("namespace").is_none_or(Value::is_null) => {
-                spec.insert("dataSource".to_owned(), source);
-            }
-            _ => {}
-        }
-        return;
-    }
-    let source = claim.at(&["spec", "dataSource"]);
-    if source.is_some_and(|source| source.is_object() && !is_claim_or_snapshot(source))
-        && let Some(spec) = claim.spec_mut()
-    {
-        spec.remove("dataSource");
-    }
-}
-
-fn is_claim_or_snapshot(source: &Value) -> bool {
-    let text = |key: &str| source.get(key).and_then(Value::as_str).unwrap_or_default();
-    match text("kind") {
-        "PersistentVolumeClaim" => text("apiGroup").is_empty(),
-        "VolumeSnapshot" => text("apiGroup") == "snapshot.storage.k8s.io",
-        _ => false,
     }
 }

@@ -14,7 +14,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, is_reached_from_outside, object_mut, objects_in, set_nil, text},
+    defaults::{is_nil, objects_in, text},
     validate::go_syntax,
 };
 use crate::{StoredObject, status::Cause};
@@ -33,35 +33,11 @@ const NODE_PORTS: RangeInclusive<i64> = 30_000..=32_767;
 /// [`operation.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/registry/core/service/portallocator/operation.go).
 const DRY_RUN_PORT: i64 = 32_769;
 
-/// Services show the IP families of their cluster addresses.
-const FAMILIES_ARE_SHOWN: Behavior = Behavior::since(21, 0, "the feature gate IPv6DualStack is on");
-
 /// Addresses and ports are allocated before the service is validated.
 pub(crate) const ALLOCATED_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #96684");
 
-/// Services without cluster addresses show no policy for internal traffic.
-const POLICIES_NEED_ADDRESSES: Behavior = Behavior::since_about(26, "defaultOnReadInternalTrafficPolicy");
-
 /// Policies for traffic are validated with the service, not after the allocation of its addresses.
 pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
-
-/// Addresses of load balancers say how traffic arrives.
-pub(super) const ADDRESSES_HAVE_MODES: Behavior =
-    Behavior::since(30, 0, "the feature gate LoadBalancerIPMode is on");
-
-/// The part of `SetDefaults_Service` for the addresses of a load balancer.
-pub(super) fn default_modes(service: &mut Object) {
-    let kind = service.get("spec").and_then(|spec| spec.get("type"));
-    if kind.and_then(Value::as_str) != Some("LoadBalancer") {
-        return;
-    }
-    let status = object_mut(service, "status");
-    if let Some(balancer) = status.and_then(|status| object_mut(status, "loadBalancer")) {
-        for address in objects_in(balancer, "ingress").filter(|address| !text(address, "ip").is_empty()) {
-            set_nil(address, "ipMode", "VIP");
-        }
-    }
-}
 
 /// The address of the API server's own service.
 fn servers_address() -> IpAddr {
@@ -92,138 +68,16 @@ fn node_ports(spec: &Object) -> impl Iterator<Item = i64> {
         .filter_map(|port| port.get("nodePort")?.as_i64())
 }
 
-/// Makes `clusterIP` and `clusterIPs` consistent, and drops the fields of another service type.
-pub(crate) fn prepare(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
-    clean(new, old, version);
-    if version.has(POLICIES_NEED_ADDRESSES)
-        && let Some(spec) = new.spec_mut()
-        && is_external(spec)
-        && matches!(text(spec, "internalTrafficPolicy"), "Cluster" | "Local")
-    {
-        spec.remove("internalTrafficPolicy");
-    }
-    if version.has(FAMILIES_ARE_SHOWN)
-        && let Some(spec) = new.spec_mut()
-    {
-        set_families(spec, old.and_then(self::spec));
-    }
-}
-
-/// Sets the IP families of a service with cluster addresses, and their policy: the cluster has IPv4 only.
+/// Keeps the node ports of a service that still has some, and drops those of one that no longer has any.
 ///
 /// # Upstream
-/// `initIPFamilyFields` in
-/// [`alloc.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/storage/alloc.go).
-fn set_families(spec: &mut Object, old: Option<&Object>) {
-    const FAMILIES: &str = "ipFamilies";
-    const POLICY: &str = "ipFamilyPolicy";
-    if is_external(spec) {
-        return;
-    }
-    for key in [FAMILIES, POLICY] {
-        if let Some(value) = old.and_then(|old| old.get(key)) {
-            set_nil(spec, key, value.clone());
-        }
-    }
-    let is_headless = text(spec, "clusterIP") == "None";
-    let selects = spec
-        .get("selector")
-        .and_then(Value::as_object)
-        .is_some_and(|selector| !selector.is_empty());
-    if is_headless && !selects {
-        set_nil(spec, POLICY, "RequireDualStack");
-        let families = match text(spec, POLICY) {
-            "SingleStack" => json!(["IPv4"]),
-            _ => json!(["IPv4", "IPv6"]),
-        };
-        set_nil(spec, FAMILIES, families);
-        return;
-    }
-    set_nil(spec, POLICY, "SingleStack");
-    // An address of another family is refused.
-    if !text(spec, "clusterIP").contains(':') {
-        set_nil(spec, FAMILIES, json!(["IPv4"]));
-    }
-}
-
-fn clean(new: &mut StoredObject, old: Option<&StoredObject>, version: KubernetesVersion) {
-    let Some(spec) = new.spec_mut() else { return };
-    let plural = version.minor() >= 20;
-    let Some(old) = old.and_then(self::spec) else {
-        if plural && is_nil(spec, "clusterIPs") && !text(spec, "clusterIP").is_empty() {
-            let address = text(spec, "clusterIP").to_owned();
-            spec.insert("clusterIPs".to_owned(), json!([address]));
-        }
+/// `patchAllocatedValues` and `dropTypeDependentFields` in
+/// [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/strategy.go).
+pub(crate) fn prepare_ports(new: &mut StoredObject, old: &StoredObject, version: KubernetesVersion) {
+    let (Some(spec), Some(old)) = (new.spec_mut(), spec(old)) else {
         return;
     };
-    if version.minor() >= 21 {
-        keep_allocated(spec, old);
-    }
-    let same_address = text(spec, "clusterIP") == text(old, "clusterIP");
-    if plural {
-        if same_address {
-            if is_nil(spec, "clusterIPs")
-                && let Some(addresses) = old.get("clusterIPs")
-            {
-                spec.insert("clusterIPs".to_owned(), addresses.clone());
-            }
-        } else if spec.get("clusterIPs") == old.get("clusterIPs") {
-            match text(spec, "clusterIP").to_owned() {
-                address if address.is_empty() => spec.remove("clusterIPs"),
-                address => spec.insert("clusterIPs".to_owned(), json!([address])),
-            };
-        }
-    }
-    let drop_same = |spec: &mut Object, key: &str| {
-        if spec.get(key) == old.get(key) {
-            spec.remove(key);
-        }
-    };
-    if !is_external(old) && is_external(spec) && same_address {
-        spec.remove("clusterIP");
-        for key in ["clusterIPs", "ipFamilies", "ipFamilyPolicy"] {
-            drop_same(spec, key);
-        }
-    }
-    if needs_node_ports(old) && !needs_node_ports(spec) {
-        let known: BTreeSet<i64> = node_ports(old).collect();
-        if node_ports(spec).all(|port| port == 0 || known.contains(&port)) {
-            for port in objects_in(spec, "ports") {
-                port.remove("nodePort");
-            }
-        }
-    }
-    if needs_health_check(old) && !needs_health_check(spec) {
-        drop_same(spec, "healthCheckNodePort");
-    }
-    let has_policy = |spec: &Object| is_reached_from_outside(spec, version);
-    if version.has(POLICIES_ARE_VALIDATED_FIRST) && has_policy(old) && !has_policy(spec) {
-        drop_same(spec, "externalTrafficPolicy");
-    }
-    if text(old, "type") == "LoadBalancer" && text(spec, "type") != "LoadBalancer" {
-        drop_same(spec, "allocateLoadBalancerNodePorts");
-        drop_same(spec, "loadBalancerClass");
-    }
-}
-
-/// Whether the ports of a service get node ports where they have none.
-fn allocates_node_ports(spec: &Object) -> bool {
-    let is_off = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
-    needs_node_ports(spec) && !(is_off && text(spec, "type") == "LoadBalancer")
-}
-
-/// Copies allocated values that the new object omits.
-fn keep_allocated(spec: &mut Object, old: &Object) {
-    if !is_external(old) && !is_external(spec) {
-        for key in ["clusterIP", "clusterIPs"] {
-            if (is_nil(spec, key) || text(spec, key).is_empty() && key == "clusterIP")
-                && let Some(value) = old.get(key)
-            {
-                spec.insert(key.to_owned(), value.clone());
-            }
-        }
-    }
-    if allocates_node_ports(old) && allocates_node_ports(spec) {
+    if version.minor() >= 21 && allocates_node_ports(old) && allocates_node_ports(spec) {
         let used: BTreeSet<i64> = node_ports(spec).collect();
         let known = old.get("ports").and_then(Value::as_array);
         for port in objects_in(spec, "ports") {
@@ -241,12 +95,34 @@ fn keep_allocated(spec: &mut Object, old: &Object) {
             }
         }
     }
-    if needs_health_check(old)
-        && needs_health_check(spec)
-        && let Some(number) = old.get("healthCheckNodePort")
-    {
-        set_nil(spec, "healthCheckNodePort", number.clone());
+    if needs_node_ports(old) && !needs_node_ports(spec) {
+        let known: BTreeSet<i64> = node_ports(old).collect();
+        if node_ports(spec).all(|port| port == 0 || known.contains(&port)) {
+            for port in objects_in(spec, "ports") {
+                port.remove("nodePort");
+            }
+        }
     }
+}
+
+/// Whether a service has a policy for the traffic from outside of the cluster.
+fn is_reached_from_outside(spec: &Object, version: KubernetesVersion) -> bool {
+    /// Before, external addresses of services did not count.
+    const EXTERNAL_ADDRESSES_COUNT: Behavior = Behavior::since(29, 0, "SetDefaults_Service of 1.29");
+    let addresses = || spec.get("externalIPs")?.as_array();
+    match text(spec, "type") {
+        "NodePort" | "LoadBalancer" => true,
+        "ClusterIP" => {
+            addresses().is_some_and(|all| !all.is_empty()) && version.has(EXTERNAL_ADDRESSES_COUNT)
+        }
+        _ => false,
+    }
+}
+
+/// Whether the ports of a service get node ports where they have none.
+fn allocates_node_ports(spec: &Object) -> bool {
+    let is_off = spec.get("allocateLoadBalancerNodePorts").and_then(Value::as_bool) == Some(false);
+    needs_node_ports(spec) && !(is_off && text(spec, "type") == "LoadBalancer")
 }
 
 /// The address that the next service gets.

@@ -1,4 +1,4 @@
-//! Requests for certificates.
+//! Requests for certificates, and certificates of API services.
 //!
 //! # Upstream
 //! [`pkg/apis/certificates/validation`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/certificates/validation/validation.go),
@@ -153,5 +153,14 @@ pub(super) fn conditions(list: &At<'_>, c: &mut Check) {
             kind.duplicate(c);
         }
         seen.push(kind.text());
+    }
+}
+
+/// Local API services have no bundle.
+pub(super) fn bundle(bundle: &At<'_>, c: &mut Check) {
+    let bytes = BASE64_STANDARD.decode(bundle.text()).unwrap_or_default().len();
+    if bytes > 0 {
+        let shown = quoted(&format!("{bytes} bytes"));
+        bundle.invalid_as(c, &shown, "local APIServices may not have a caBundle");
     }
 }

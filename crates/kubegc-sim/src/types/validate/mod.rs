@@ -8,11 +8,9 @@
 
 mod admission_policies;
 mod amounts;
-mod api_services;
 mod certificates;
 mod cluster;
 mod config;
-mod container;
 mod devices;
 mod flow_control;
 pub(crate) mod go_syntax;
@@ -20,10 +18,8 @@ mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
-mod references;
-mod rules;
+pub(super) mod rules;
 mod schedule;
-mod scheduling;
 mod selector;
 mod services;
 mod storage;
@@ -62,12 +58,10 @@ fn code(name: &str) -> Option<rules::Code> {
     let code: rules::Code = functions! {
         admission_policies: audit_annotation group_version kind;
         amounts: name_of_container_resource of_container positive;
-        api_services: bundle;
-        certificates: certificate conditions signed_content signer_name;
+        certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
             resources scopes_updated taints;
         config: config_map docker_config secret;
-        container: host_ports sleep;
         definitions: approval name schema stored_versions versions warning;
         selectable: fields;
         structural: keys_of_map map_list root_metadata value_validation;
@@ -78,12 +72,11 @@ fn code(name: &str) -> Option<rules::Code> {
             template_updated time_zone;
         networking: domain_prefixed_path ingress ingress_class_annotation ip_block
             service_ranges service_ranges_updated;
-        pod: annotations app_armor_matches annotations_of_pod annotations_of_template overhead resources search_paths;
+        pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
+            overhead resources search_paths selected_keys sleep spread_constraints subscript;
         pod_changes: conditions families first_host_address restarts updated;
-        references: subscript;
-        scheduling: selected_keys spread_constraints value_of_toleration;
         selector: labels;
-        services: address_families addresses_updated external_name ordinary_ip slice_addresses source_ranges
+        services: address_families addresses_updated external_name name_of_slice ordinary_ip source_ranges
             unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topology;
@@ -95,7 +88,7 @@ fn code(name: &str) -> Option<rules::Code> {
     Some(code)
 }
 
-fn body(object: &StoredObject) -> Value {
+pub(super) fn body(object: &StoredObject) -> Value {
     object.body.as_deref().cloned().unwrap_or_default().into()
 }
 

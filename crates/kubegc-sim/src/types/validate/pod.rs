@@ -1,7 +1,11 @@
 //! Pods and pod templates.
 //!
 //! # Upstream
-//! `ValidatePodSpec` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2 and newer.
+//! `ValidatePodSpec` and its callees in
+//! [`validation.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/core/validation/validation.go),
+//! 1.20.2 and newer.
+
+use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
@@ -192,4 +196,103 @@ pub(super) fn app_armor_matches(pod: &At<'_>, c: &mut Check) {
             field.forbidden(c, "apparmor profile in annotation and field must match");
         }
     }
+}
+
+/// `checkHostPortConflicts` of a list of containers, or of one init container.
+pub(super) fn host_ports(containers: &At<'_>, c: &mut Check) {
+    let all = containers.items();
+    let one = containers.value.is_object().then(|| containers.clone());
+    let mut host_ports = BTreeSet::new();
+    for port in all
+        .chain(one)
+        .flat_map(|container| container.get("ports").items())
+    {
+        let host = port.get("hostPort");
+        let (protocol, ip) = (port.get("protocol").text(), port.get("hostIP").text());
+        let key = format!("{protocol}/{ip}/{}", host.number());
+        if host.number() != 0 && !host_ports.insert(key.clone()) {
+            host.duplicate_as(c, &quoted(&key));
+        }
+    }
+}
+
+/// A container may sleep for no time.
+const SLEEP_MAY_BE_ZERO: Behavior =
+    Behavior::since(33, 0, "the feature gate PodLifecycleSleepActionAllowZero is on");
+
+/// `validateSleepAction`.
+pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
+    let seconds = at.get("seconds").number();
+    let may_be_zero = c.version.has(SLEEP_MAY_BE_ZERO);
+    let least = i64::from(!may_be_zero);
+    let Some(grace) = c
+        .grace_period
+        .filter(|grace| !(least..=*grace).contains(&seconds))
+    else {
+        return;
+    };
+    let bound = format!("less than terminationGracePeriodSeconds ({grace})");
+    let problem = match c.version.minor() {
+        _ if may_be_zero => format!("must be non-negative and {bound}"),
+        32 => format!(
+            "must be greater than 0 and {bound}. Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero \
+             sleep."
+        ),
+        _ => format!("must be greater than 0 and {bound}"),
+    };
+    at.invalid_as(c, &seconds.to_string(), &problem);
+}
+
+/// `validateTopologySpreadConstraints`: of equal constraints, each but the last one is reported.
+pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
+    fn pair<'v>(constraint: &At<'v>) -> [&'v str; 2] {
+        ["topologyKey", "whenUnsatisfiable"].map(|key| constraint.get(key).text())
+    }
+    for (index, constraint) in at.items().enumerate() {
+        rules::apply("SpreadConstraint", &constraint, c);
+        let [key, action] = pair(&constraint);
+        if at
+            .items()
+            .skip(index + 1)
+            .any(|other| pair(&other) == [key, action])
+        {
+            let shown = quoted(&format!("{{{key}, {action}}}"));
+            let both = constraint.get("{topologyKey, whenUnsatisfiable}");
+            both.duplicate_as(c, &shown);
+        }
+        rules::apply("TopologySpreadConstraint", &constraint, c);
+    }
+}
+
+/// Keys that the selector selects by itself; since 1.34 the keys are merged into the selector of a pod.
+pub(super) fn selected_keys(constraint: &At<'_>, c: &mut Check) {
+    let selector = constraint.get("labelSelector");
+    for key in constraint.get("matchLabelKeys").items() {
+        let mut expressions = selector.get("matchExpressions").items();
+        let is_selected = selector.get("matchLabels").key(key.text()).is_set()
+            || expressions.any(|expression| expression.get("key").text() == key.text());
+        if is_selected {
+            key.invalid(c, "exists in both matchLabelKeys and labelSelector");
+        }
+    }
+}
+
+/// The key of a field with one, such as `metadata.labels['key']`.
+pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
+    let path = reference.get("fieldPath");
+    let text = path.text();
+    let Some((field, key)) = text.strip_suffix("']").and_then(|text| text.split_once("['")) else {
+        return;
+    };
+    let problems = match field {
+        "metadata.annotations" => formats::qualified_name(c.version, &key.to_lowercase()),
+        "metadata.labels" => formats::qualified_name(c.version, key),
+        _ => {
+            let problem =
+                format!("error converting fieldPath: field label does not support subscript: {text}");
+            path.invalid(c, &problem);
+            return;
+        }
+    };
+    reference.problems_of(c, key, problems);
 }

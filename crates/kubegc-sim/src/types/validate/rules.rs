@@ -1,6 +1,6 @@
 //! The rules of fields, read from `rules.txt`, which describes their language, and applied to objects.
 
-mod parse;
+pub(in crate::types) mod parse;
 
 use std::{
     cmp::Ordering,
@@ -18,7 +18,7 @@ use super::{
     super::field::{At, Check},
     code, go_syntax,
 };
-use crate::{formats, status::quoted};
+use crate::status::quoted;
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -54,7 +54,7 @@ struct Row {
 }
 
 #[derive(Debug)]
-enum Step {
+pub(in crate::types) enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
@@ -68,7 +68,7 @@ enum Step {
 }
 
 #[derive(Debug)]
-enum Word {
+pub(in crate::types) enum Word {
     Since(u16),
     Until(u16),
     /// One of these conditions holds.
@@ -119,7 +119,7 @@ enum Word {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-struct Place<'p> {
+pub(in crate::types) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -128,7 +128,7 @@ struct Place<'p> {
 }
 
 #[derive(Debug)]
-struct Condition {
+pub(in crate::types) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,
@@ -159,9 +159,9 @@ type Seen = BTreeSet<(usize, String)>;
 const SOLE: usize = 0;
 
 /// The value of a block of rows, within that of another block.
-struct Block<'b, 'v> {
-    at: &'b At<'v>,
-    outer: Option<&'b Self>,
+pub(in crate::types) struct Block<'b, 'v> {
+    pub(in crate::types) at: &'b At<'v>,
+    pub(in crate::types) outer: Option<&'b Self>,
 }
 
 impl Block<'_, '_> {
@@ -260,7 +260,7 @@ fn is_given(value: &Value) -> bool {
 }
 
 impl Place<'_> {
-    fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
+    pub(in crate::types) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
         let mut at = block.outwards(self.outer).at.clone();
         if self.is_stored {
             at.value = at.old(c);
@@ -322,10 +322,9 @@ fn amount(value: &Value) -> i64 {
     let Some(text) = value.as_str() else {
         return value.as_i64().unwrap_or(0);
     };
-    let percentage = text
-        .strip_suffix('%')
-        .filter(|_| formats::percent(text).is_empty());
-    percentage.unwrap_or(text).parse().unwrap_or(0)
+    let digits = text.strip_suffix('%');
+    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.unwrap_or(text).parse().unwrap_or(0)
 }
 
 /// The text of a value; empty for null.
@@ -382,6 +381,18 @@ impl Condition {
             Test::Same(other) => at.value == other.read(outer, c).value,
             Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
         }
+    }
+}
+
+impl Word {
+    /// Whether a condition holds about the release or the fields of a block; `None` for other words.
+    pub(in crate::types) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
+        Some(match self {
+            Self::Since(minor) => c.since(*minor),
+            Self::Until(minor) => !c.since(*minor + 1),
+            Self::If(conditions) => conditions.iter().any(|condition| condition.holds(block, c)),
+            _ => return None,
+        })
     }
 }
 
@@ -446,9 +457,7 @@ impl Row {
         let or = |usual: &str, c: &Check| self.message(usual, outer, c);
         let shown = |c: &Check| self.shown(at, outer, c);
         match word {
-            Word::Since(minor) => return c.since(*minor),
-            Word::Until(minor) => return !c.since(*minor + 1),
-            Word::If(conditions) => return conditions.iter().any(|condition| condition.holds(outer, c)),
+            Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::Changed => return at.value != at.old(c),
             Word::NotBlank => {
                 if at.text().trim().is_empty() {

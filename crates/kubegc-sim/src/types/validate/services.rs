@@ -113,17 +113,9 @@ pub(super) fn address_families(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The ports of a service and of its nodes are unique by protocol.
+/// The ports of a service are unique by protocol.
 pub(super) fn unique_ports(ports: &At<'_>, c: &mut Check) {
-    let (mut node_ports, mut numbers) = (Vec::new(), Vec::new());
-    for port in ports.items() {
-        let node_port = port.get("nodePort");
-        let key = (port.get("protocol").text(), node_port.number());
-        if node_port.number() != 0 && node_ports.contains(&key) {
-            node_port.duplicate(c);
-        }
-        node_ports.push(key);
-    }
+    let mut numbers = Vec::new();
     for port in ports.items() {
         let key = (port.get("protocol").text(), port.get("port").number());
         if numbers.contains(&key) {
@@ -251,39 +243,8 @@ pub(super) fn ordinary_ip(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The addresses of an endpoint of a slice, which have the type of the slice.
-pub(super) fn slice_addresses(all: &At<'_>, c: &mut Check) {
-    let kind = c.root().get("addressType").text();
-    for address in all.items() {
-        match kind {
-            "IPv4" | "IPv6" => ip_of_slice(all, &address, kind, c),
-            "FQDN" => name_of_slice(&address, c),
-            _ => {}
-        }
-    }
-}
-
-fn ip_of_slice(all: &At<'_>, address: &At<'_>, kind: &str, c: &mut Check) {
-    let shown = quoted(address.text());
-    let ip = formats::parse_ip(address.text());
-    let fits = ip.is_some_and(|ip| ip.is_ipv4() == (kind == "IPv4"));
-    if !c.since(33) {
-        if !fits {
-            address.invalid_as(c, &shown, &format!("must be a valid {kind} address"));
-        }
-    } else {
-        address.problems_of(c, address.text(), formats::ip(c.version, address.text()));
-        if ip.is_none() {
-            return;
-        }
-        if !fits {
-            all.invalid_as(c, &shown, &format!("must be an {kind} address"));
-        }
-    }
-    ordinary_ip(address, c);
-}
-
-fn name_of_slice(address: &At<'_>, c: &mut Check) {
+/// An address of an endpoint slice that is the name of a host.
+pub(super) fn name_of_slice(address: &At<'_>, c: &mut Check) {
     let text = address.text();
     if text.is_empty() {
         address.required(c, "");

@@ -1,6 +1,6 @@
 //! Reads `rules.txt`, which describes the language of rules.
 
-use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
+use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
 
 use kubegc_core::Quantity;
 use serde_json::Value;
@@ -16,9 +16,14 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
-        "wildcard-subdomain" => |at, c| at.problems(c, formats::wildcard_subdomain(at.text())),
         "qualified-name" => |at, c| at.qualified_name(c),
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
+        "whole-label-value" => |at, c| {
+            let problems = formats::label_value(c.version, at.text());
+            if !problems.is_empty() {
+                at.invalid(c, &problems.join(";"));
+            }
+        },
         "path-segment" => |at, c| at.problems(c, formats::path_segment(at.text())),
         "dns-1035-label" => |at, c| at.problems_of(c, at.text(), formats::dns_1035_label(at.text())),
         "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
@@ -29,27 +34,6 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
             }
         },
         "kind-name" => |at, c| at.problems(c, formats::kind_name(at.text())),
-        "dotted" => |at, c| {
-            if !at.text().contains('.') {
-                at.invalid(c, "should be a domain with at least one dot");
-            }
-        },
-        "json-path" => |at, c| {
-            if !at.text().starts_with('.') {
-                at.invalid(c, "must be a simple json path starting with .");
-            }
-        },
-        "port-or-name" => |at, c| match at.value.as_str() {
-            Some(name) => at.problems(c, formats::port_name(c.version, name)),
-            None => {
-                for problem in formats::port_number(at.number()) {
-                    at.invalid_as(c, &at.number().to_string(), &problem);
-                }
-            }
-        },
-        "header-name" => |at, c| at.problems_of(c, at.text(), formats::header_name(at.text())),
-        "port-name" => |at, c| at.problems(c, formats::port_name(c.version, at.text())),
-        "variable-name" => |at, c| at.problems(c, formats::variable_name(c.version, at.text())),
         "config-key" => |at, c| at.problems(c, formats::config_key(at.text())),
         "quantity" => |at, c| {
             if Quantity::parse(at.text()).is_some_and(Quantity::is_negative) {
@@ -62,10 +46,15 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
 
 /// The kind of values of a name.
 fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
+    fn ip(value: &Value) -> Option<IpAddr> {
+        value.as_str().and_then(formats::parse_ip)
+    }
     Some(match name {
         "text" => Value::is_string,
         "object" => Value::is_object,
-        "ip" => |value| value.as_str().and_then(formats::parse_ip).is_some(),
+        "ip" => |value| ip(value).is_some(),
+        "ipv4" => |value| ip(value).is_some_and(|ip| ip.is_ipv4()),
+        "ipv6" => |value| ip(value).is_some_and(|ip| ip.is_ipv6()),
         _ => return None,
     })
 }
@@ -140,7 +129,6 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
     message.clone_into(&mut row.message);
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
-        let number = |text: &str| text.parse().ok();
         if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
             known.extend(values.split('|').filter_map(parse_value));
             continue;
@@ -183,12 +171,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
                 row.shown = words.next()?;
                 continue;
             }
-            _ if word.starts_with('>') => Word::Since(number(&word[1..])?),
-            _ if word.starts_with('<') => Word::Until(number(&word[1..])?),
-            _ if word.starts_with('[') => {
-                let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
-                Word::If(conditions.map(parse_condition).collect::<Option<_>>()?)
-            }
+            _ if word.starts_with(['>', '<', '[']) => condition(word)?,
             _ if word.starts_with(char::is_uppercase) => Word::Section(word),
             _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
                 (Some((least, most)), ..) => {
@@ -207,6 +190,21 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
         });
     }
     Some(())
+}
+
+/// A condition about the release or other fields.
+pub(in crate::types) fn condition(word: &'static str) -> Option<Word> {
+    if let Some(minor) = word.strip_prefix('>') {
+        return minor.parse().ok().map(Word::Since);
+    }
+    if let Some(minor) = word.strip_prefix('<') {
+        return minor.parse().ok().map(Word::Until);
+    }
+    let conditions = word.strip_prefix('[')?.strip_suffix(']')?.split(',');
+    conditions
+        .map(parse_condition)
+        .collect::<Option<_>>()
+        .map(Word::If)
 }
 
 /// A value, maybe with its first release.
@@ -255,7 +253,7 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
 }
 
 /// The place that a text names.
-pub(super) fn place_of(text: &str) -> Place<'_> {
+pub(in crate::types) fn place_of(text: &str) -> Place<'_> {
     let path = text.trim_start_matches('-');
     let inner = path.trim_start_matches('^');
     Place {
@@ -265,7 +263,7 @@ pub(super) fn place_of(text: &str) -> Place<'_> {
     }
 }
 
-fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
+pub(in crate::types) fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
     let (mut steps, mut rest) = (Vec::new(), text.trim_start_matches('^'));
     let outer = text.len() - rest.len();
     rest = rest.strip_prefix('.').unwrap_or(rest);
