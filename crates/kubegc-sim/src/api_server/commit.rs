@@ -91,27 +91,23 @@ impl ApiServer {
     }
 
     /// The key in etcd, as some error messages print it.
-    pub(super) fn storage_key(
-        &self,
-        Key {
-            kind,
-            namespace,
-            name,
-        }: Key<'_>,
-    ) -> String {
-        let (resource, namespace) = (self.resource(kind), self.namespace_of(kind, namespace));
+    pub(super) fn storage_key(&self, key: Key<'_>) -> String {
+        let (resource, namespace) = (
+            self.resource(key.kind),
+            self.namespace_of(key.kind, key.namespace),
+        );
         let plural = &*resource.resource;
-        let mut key = match resource.custom {
+        let mut path = match resource.custom {
             true => format!("/registry/{}/{plural}", resource.group),
             false => {
                 let place = Facts::of(resource).value("key", self.version);
                 format!("/registry/{}", place.unwrap_or(plural))
             }
         };
-        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
-            key.push('/');
-            key.push_str(part);
+        for part in [namespace, key.name].into_iter().filter(|part| !part.is_empty()) {
+            path.push('/');
+            path.push_str(part);
         }
-        key
+        path
     }
 }

@@ -33,12 +33,9 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
 /// The response to a deletion, and whether the object is removed, which not every response shows.
 pub(super) type Outcome = (Response, bool);
 
-/// A graceful deletion that starts, or whose grace period becomes shorter.
-struct Graceful {
-    deletion: Timestamp,
-    seconds: i64,
-    first: bool,
-}
+/// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion starts.
+#[derive(Clone, Copy)]
+struct Graceful(Timestamp, i64, bool);
 
 /// A graceful deletion is in progress, and the request changes nothing.
 struct Pending;
@@ -134,15 +131,15 @@ impl ApiServer {
             if let Some(finalizers) = finalizers {
                 meta.finalizers = finalizers;
             }
-            let stays = match &graceful {
-                Some(graceful) => {
-                    meta.deletion_timestamp = Some(graceful.deletion);
-                    meta.deletion_grace_period_seconds = Some(graceful.seconds);
-                    if graceful.first && meta.generation > 0 {
+            let stays = match graceful {
+                Some(Graceful(deletion, seconds, is_first)) => {
+                    meta.deletion_timestamp = Some(deletion);
+                    meta.deletion_grace_period_seconds = Some(seconds);
+                    if is_first && meta.generation > 0 {
                         meta.generation += 1;
                     }
                     last = self.store_meta(kind, last, meta, options.dry_run);
-                    !last.meta.finalizers.is_empty() || graceful.seconds > 0
+                    !last.meta.finalizers.is_empty() || seconds > 0
                 }
                 None if meta.finalizers.is_empty() => false,
                 None => {
@@ -266,7 +263,6 @@ impl ApiServer {
             return Ok(None);
         }
         let meta = &object.meta;
-        let first = meta.deletion_timestamp.is_none();
         if let Some(end) = meta.deletion_timestamp {
             let stored = match meta.deletion_grace_period_seconds.map(settled) {
                 None | Some(0) => return Ok(None),
@@ -277,11 +273,7 @@ impl ApiServer {
                 return Err(Pending);
             }
             let deletion = later(later(end, stored.saturating_neg()), seconds);
-            return Ok(Some(Graceful {
-                deletion,
-                seconds,
-                first,
-            }));
+            return Ok(Some(Graceful(deletion, seconds, false)));
         }
         let mut seconds = grace
             .or_else(|| object.at(&["spec", "terminationGracePeriodSeconds"])?.as_i64())
@@ -292,11 +284,7 @@ impl ApiServer {
         }
         let seconds = *grace.insert(settled(seconds));
         let deletion = later(self.now.truncate_to_secs(), seconds);
-        Ok(Some(Graceful {
-            deletion,
-            seconds,
-            first,
-        }))
+        Ok(Some(Graceful(deletion, seconds, true)))
     }
 
     /// The finalizers after the garbage collector's part in this deletion; `None` if the set is unchanged.

@@ -219,29 +219,22 @@ impl<'a> Check<'a> {
         };
         let grace = new.deletion_grace_period_seconds;
         let grace_shown = grace.map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string());
-        for (field, same, shown) in [
-            ("name", new.name == old.name, quoted(&new.name)),
-            (
-                "namespace",
-                new.namespace == old.namespace,
-                quoted(&new.namespace),
-            ),
-            ("uid", new.uid == old.uid, quoted(&new.uid.text())),
-            (
-                "deletionTimestamp",
-                new.deletion_timestamp == old.deletion_timestamp,
-                deletion,
-            ),
-            (
-                "deletionGracePeriodSeconds",
-                grace == old.deletion_grace_period_seconds,
-                grace_shown,
-            ),
-        ] {
-            if !same {
-                self.invalid(format!("metadata.{field}"), &shown, "field is immutable");
+        let mut immutable = |field: &str, is_same: bool, shown: &str| {
+            if !is_same {
+                self.invalid(format!("metadata.{field}"), shown, "field is immutable");
             }
-        }
+        };
+        immutable("name", new.name == old.name, &quoted(&new.name));
+        immutable(
+            "namespace",
+            new.namespace == old.namespace,
+            &quoted(&new.namespace),
+        );
+        immutable("uid", new.uid == old.uid, &quoted(&new.uid.text()));
+        let is_same = new.deletion_timestamp == old.deletion_timestamp;
+        immutable("deletionTimestamp", is_same, &deletion);
+        let is_same = grace == old.deletion_grace_period_seconds;
+        immutable("deletionGracePeriodSeconds", is_same, &grace_shown);
         self.labels(new);
         self.annotations(object);
         self.owner_references(&new.owner_references);

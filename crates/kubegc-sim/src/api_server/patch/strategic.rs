@@ -104,13 +104,7 @@ impl Merge {
                     self.objects(stored, value, place.field(&key))?
                 }
                 (Some(Value::Array(stored)), Value::Array(value)) => {
-                    let merged = self.lists(
-                        std::mem::take(stored),
-                        value,
-                        strategy(place, &key),
-                        place.field(&key),
-                    )?;
-                    *stored = merged;
+                    *stored = self.lists(std::mem::take(stored), value, place, &key)?;
                 }
                 // An object with a directive for an object that the original does not have.
                 (None, value) if self.drop_directives && value.get(PATCH).is_some() => {}
@@ -158,7 +152,7 @@ impl Merge {
                 (None, None) => continue,
                 (Some(stored), None) => stored,
                 (None, Some(patched)) => patched,
-                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.field(list))?,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, place, list)?,
             };
             let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
             original.insert(list.to_owned(), Value::Array(merged));
@@ -170,9 +164,10 @@ impl Merge {
         &self,
         mut original: Vec<Value>,
         patch: Vec<Value>,
-        strategy: PatchStrategy,
         place: Node<'_>,
+        field: &str,
     ) -> Result<Vec<Value>, Refusal> {
+        let strategy = strategy(place, field);
         match strategy {
             PatchStrategy::Replace => Ok(patch),
             PatchStrategy::Set => {
@@ -210,7 +205,7 @@ impl Merge {
                     let found = merged.iter_mut().find(|stored| stored.get(key) == Some(value));
                     match (found, item) {
                         (Some(Value::Object(stored)), Value::Object(item)) => {
-                            self.objects(stored, item.clone(), place.item())?;
+                            self.objects(stored, item.clone(), place.field(field).item())?;
                         }
                         _ => merged.push(item.clone()),
                     }

@@ -30,44 +30,34 @@ pub struct Subresource {
 }
 
 impl Subresource {
-    const fn own(name: &'static str) -> Self {
-        Self {
-            name,
-            api_version: "",
-            kind: "",
-            verbs: &["get", "patch", "update"],
-        }
-    }
-
-    const fn created(name: &'static str, api_version: &'static str, kind: &'static str) -> Self {
+    const fn new(
+        name: &'static str,
+        api_version: &'static str,
+        kind: &'static str,
+        verbs: &'static [&'static str],
+    ) -> Self {
         Self {
             name,
             api_version,
             kind,
-            verbs: &["create"],
+            verbs,
         }
     }
 }
 
-const SCALE: Subresource = Subresource {
-    api_version: "autoscaling/v1",
-    kind: "Scale",
-    ..Subresource::own("scale")
-};
+const EDIT: &[&str] = &["get", "patch", "update"];
+const SCALE: Subresource = Subresource::new("scale", "autoscaling/v1", "Scale", EDIT);
 
 /// All subresources, by name. The table of resources has the built-in kinds that have them.
 const ALL: [Subresource; 8] = [
-    Subresource::own("approval"),
-    Subresource::created("binding", "v1", "Binding"),
-    Subresource::own("ephemeralcontainers"),
-    Subresource::created("eviction", "policy/v1", "Eviction"),
-    Subresource {
-        verbs: &["update"],
-        ..Subresource::own("finalize")
-    },
-    Subresource::own("resize"),
+    Subresource::new("approval", "", "", EDIT),
+    Subresource::new("binding", "v1", "Binding", &["create"]),
+    Subresource::new("ephemeralcontainers", "", "", EDIT),
+    Subresource::new("eviction", "policy/v1", "Eviction", &["create"]),
+    Subresource::new("finalize", "", "", &["update"]),
+    Subresource::new("resize", "", "", EDIT),
     SCALE,
-    Subresource::own("status"),
+    Subresource::new("status", "", "", EDIT),
 ];
 
 impl ApiServer {

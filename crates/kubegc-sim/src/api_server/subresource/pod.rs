@@ -45,11 +45,7 @@ impl ApiServer {
     /// # Upstream
     /// `EvictionREST.Create` in `pkg/registry/core/pod/storage/eviction.go`, 1.30.
     pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response, Refusal> {
-        let Key {
-            kind,
-            namespace,
-            name,
-        } = key;
+        let (kind, namespace, name) = (key.kind, key.namespace, key.name);
         let sent = Manifest::read(eviction.clone())?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
@@ -183,11 +179,7 @@ impl ApiServer {
     /// # Upstream
     /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
     pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response, Refusal> {
-        let Key {
-            kind,
-            namespace,
-            name,
-        } = key;
+        let (kind, namespace, name) = (key.kind, key.namespace, key.name);
         let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {
             check_names(self.version, &sent.object.meta, namespace, name)?;
