@@ -119,7 +119,8 @@ impl ApiServer {
         grace: &mut Option<i64>,
     ) -> Result<Outcome, Refusal> {
         let (kind, existing) = (key.kind, self.existing(key)?);
-        let mut expected_version = self.expectations(kind, &existing.meta, options)?;
+        self.check_preconditions(kind, &existing.meta, options, false)?;
+        let mut expected_version = self.expected_version(options).cloned();
         let Ok(graceful) = self.gracefulness(kind, &existing, grace) else {
             return Ok((self.deleted(kind, existing), false));
         };
@@ -182,14 +183,23 @@ impl ApiServer {
         Ok((self.deleted(kind, last).with(warnings), true))
     }
 
-    /// Checks the preconditions and returns the expected version for the removal of the object.
-    fn expectations(
+    /// Checks the preconditions of a deletion. `is_marked`: whether the object is a namespace or definition
+    /// that is only marked, whose errors have the wording of the storage layer.
+    pub(super) fn check_preconditions(
         &self,
         kind: KindId,
         meta: &ObjectMeta,
         options: &DeleteOptions,
-    ) -> Result<Option<ResourceVersion>, Refusal> {
-        self.check_preconditions(meta, options, |what, expected, found| {
+        is_marked: bool,
+    ) -> Result<(), Refusal> {
+        let (expected, resource) = (&options.preconditions, self.resource(kind));
+        let refuse = |what: &str, expected: &str, found: &str| {
+            if is_marked {
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
+                );
+                return status::conflict(resource, &meta.name, &why);
+            }
             let change = match what {
                 "UID" => "deleted and then recreated",
                 _ => "modified",
@@ -198,48 +208,28 @@ impl ApiServer {
                 "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). \
                  The object might have been {change}"
             );
-            status::kind_conflict(self.version, self.resource(kind), &meta.name, &why)
-        })?;
-        let version = options.preconditions.resource_version.clone();
-        Ok(version.filter(|_| self.version.has(behavior::RESOURCE_VERSION_PRECONDITION)))
-    }
-
-    /// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.
-    pub(super) fn check_before_marking(
-        &self,
-        kind: KindId,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-    ) -> Result<(), Refusal> {
-        self.check_preconditions(meta, options, |what, expected, found| {
-            let why = format!(
-                "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
-            );
-            status::conflict(self.resource(kind), &meta.name, &why)
-        })
-    }
-
-    /// Checks the preconditions of a deletion. `refuse` gets what differs, and its expected and stored value.
-    fn check_preconditions(
-        &self,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-        refuse: impl Fn(&str, &str, &str) -> Refusal,
-    ) -> Result<(), Refusal> {
-        let expected = &options.preconditions;
-        if let Some(uid) = &expected.uid
-            && *uid != meta.uid
-        {
+            status::kind_conflict(self.version, resource, &meta.name, &why)
+        };
+        if let Some(uid) = expected.uid.as_ref().filter(|uid| **uid != meta.uid) {
             return Err(refuse("UID", &uid.text(), &meta.uid.text()));
         }
-        let is_compared = self.version.has(behavior::RESOURCE_VERSION_PRECONDITION);
-        match &expected.resource_version {
-            Some(version) if is_compared && *version != meta.resource_version => {
+        match self.expected_version(options) {
+            Some(version) if *version != meta.resource_version => {
                 let (expected, found) = (version.as_str(), meta.resource_version.as_str());
                 Err(refuse("ResourceVersion", expected, found).by(RefusedBy::Conflict))
             }
             _ => Ok(()),
         }
+    }
+
+    /// The resourceVersion that a deletion expects, in releases that compare it.
+    fn expected_version<'o>(&self, options: &'o DeleteOptions) -> Option<&'o ResourceVersion> {
+        let is_compared = self.version.has(behavior::RESOURCE_VERSION_PRECONDITION);
+        options
+            .preconditions
+            .resource_version
+            .as_ref()
+            .filter(|_| is_compared)
     }
 
     /// The graceful deletion that a request starts or changes; `None` for a deletion that is not graceful.

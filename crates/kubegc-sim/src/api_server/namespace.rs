@@ -44,7 +44,7 @@ pub(super) fn delete(
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
     let existing = server.existing(key)?;
-    server.check_before_marking(kind, &existing.meta, options)?;
+    server.check_preconditions(kind, &existing.meta, options, true)?;
     if !existing.meta.is_deleting() {
         return server.mark(kind, &existing, options, |object| {
             set_finalizers(object, options);

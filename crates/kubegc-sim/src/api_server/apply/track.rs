@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    api_server::{ApiServer, crd, update::Part},
+    api_server::{ApiServer, update::Part},
 };
 
 /// Fields of every object have managers from its creation on.
@@ -58,36 +58,30 @@ impl ApiServer {
         let comparison = compare(&before, &after, place);
         if !comparison.is_empty() {
             managers.follow(None, &comparison);
-            let manager = Manager {
-                name: self.field_manager.to_string(),
-                operation: Operation::Update,
-                api_version: resource.api_version(),
-                subresource: self.subresource_of_manager(part).to_owned(),
-            };
+            let api_version = resource.api_version();
+            let manager = self.manager(&self.field_manager, Operation::Update, &api_version, part);
             let mut taken = comparison.added;
             taken.add(&comparison.modified);
             managers.give(&manager, &taken, &self.now.truncate_to_secs().to_string());
         }
-        if part == Part::Scale && self.version.has(SUBRESOURCES_ARE_MANAGERS) {
-            let definition = self.definition(kind);
-            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
-            let path = scale.and_then(|scale| scale.get("specReplicasPath")?.as_str());
-            let steps = path.unwrap_or("spec.replicas").split('.');
-            let steps: Vec<Element> = steps
-                .filter(|step| !step.is_empty())
-                .map(Element::field)
-                .collect();
-            managers.pass_through_scale(&steps);
+        if part == Part::Scale
+            && self.version.has(SUBRESOURCES_ARE_MANAGERS)
+            && let Ok(paths) = self.scale_paths(kind)
+        {
+            let steps = paths.wanted.iter().map(|step| Element::field(step));
+            managers.pass_through_scale(&Vec::from_iter(steps));
         }
         ManagedFields::of(managers.to_json())
     }
 
-    /// The subresource that is part of the identity of a write's manager.
-    pub(super) fn subresource_of_manager(&self, part: Part) -> &'static str {
-        if self.version.has(SUBRESOURCES_ARE_MANAGERS) {
-            part.subresource()
-        } else {
-            ""
+    /// The manager that writes a part.
+    pub(super) fn manager(&self, name: &str, operation: Operation, api_version: &str, part: Part) -> Manager {
+        let has_part = self.version.has(SUBRESOURCES_ARE_MANAGERS);
+        Manager {
+            name: name.to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: if has_part { part.subresource() } else { "" }.to_owned(),
         }
     }
 

@@ -51,7 +51,7 @@ pub(super) fn delete(
     options: &DeleteOptions,
 ) -> Result<Outcome, Refusal> {
     let (kind, existing) = (key.kind, server.existing(key)?);
-    server.check_before_marking(kind, &existing.meta, options)?;
+    server.check_preconditions(kind, &existing.meta, options, true)?;
     if existing.meta.is_deleting() {
         let mut grace = options.grace_period_seconds;
         return server.delete_object(key, options, &mut grace);

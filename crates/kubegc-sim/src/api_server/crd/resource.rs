@@ -36,10 +36,8 @@ const REPLICAS_MAX: i64 = i32::MAX as i64;
 impl ApiServer {
     /// Whether objects of a custom kind are decoded by the schema in its definition.
     pub(in crate::api_server) fn is_decoded_by_schema(&self, kind: KindId) -> bool {
-        self.settings.types
-            && self
-                .definition(kind)
-                .is_some_and(|definition| definition.body.is_some())
+        let definition = self.definition(kind).filter(|_| self.settings.types);
+        definition.is_some_and(|definition| definition.body.is_some())
     }
 
     /// Decodes a custom resource by the schema of its version: pruned, and with defaults. The result of an
@@ -205,10 +203,8 @@ impl ApiServer {
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
     pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Box<Status>> {
-        if !self.resource(kind).custom || !self.is_decoded_by_schema(kind) || object.body.is_none() {
-            return Ok(Arc::clone(object));
-        }
-        let Some(definition) = self.definition(kind) else {
+        let is_converted = |_: &&Arc<_>| self.is_decoded_by_schema(kind) && object.body.is_some();
+        let Some(definition) = self.definition(kind).filter(is_converted) else {
             return Ok(Arc::clone(object));
         };
         let (stored, version) = (storage_version(definition), &*self.resource(kind).version);

@@ -156,11 +156,8 @@ mod tests {
     fn patches_are_bounded() {
         let operation = json!({"op": "test", "path": "/a", "value": 1});
         for (operations, expected) in [(OPERATIONS_MAX, None), (OPERATIONS_MAX + 1, Some(413))] {
-            let patch = Value::Array(vec![operation.clone(); operations]);
-            assert_eq!(
-                Operations::read(patch).err().map(|refusal| refusal.code),
-                expected
-            );
+            let read = Operations::read(vec![operation.clone(); operations].into());
+            assert_eq!(read.err().map(|refusal| refusal.code), expected);
         }
         let copies = |count: usize| {
             let copy = |index| json!({"op": "copy", "from": "/data", "path": format!("/data/k{index}")});
@@ -177,26 +174,16 @@ mod tests {
             Value::Array(moves.collect())
         };
         let deep = format!("/data{}", "/a".repeat(100));
+        let deeply =
+            |operation: &str, depth: usize| json!([{"op": operation, "path": deep, "value": nested(depth)}]);
         for (case, patch, fits) in [
             ("few copies", copies(8), true),
             ("copies that double", copies(64), false),
             ("some moves", into_itself(100), true),
             ("moves that nest", into_itself(200), false),
-            (
-                "a value",
-                json!([{"op": "add", "path": deep, "value": nested(26)}]),
-                true,
-            ),
-            (
-                "a deep value",
-                json!([{"op": "add", "path": deep, "value": nested(27)}]),
-                false,
-            ),
-            (
-                "a deep replacement",
-                json!([{"op": "replace", "path": deep, "value": nested(27)}]),
-                false,
-            ),
+            ("a value", deeply("add", 26), true),
+            ("a deep value", deeply("add", 27), false),
+            ("a deep replacement", deeply("replace", 27), false),
         ] {
             let mut document = json!({"data": {"text": "x".repeat(100)}});
             if case.starts_with("a ") {

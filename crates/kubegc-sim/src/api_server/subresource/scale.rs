@@ -30,8 +30,8 @@ const STEPS_MAX: usize = 100;
 
 /// The paths of an object's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Paths {
-    wanted: Vec<String>,
+pub(in crate::api_server) struct Paths {
+    pub(in crate::api_server) wanted: Vec<String>,
     present: Vec<String>,
     /// The path of a custom resource's selector, as a string.
     selector: Option<Vec<String>>,
@@ -39,7 +39,7 @@ struct Paths {
 }
 
 impl ApiServer {
-    fn scale_paths(&self, kind: KindId) -> Result<Paths, Refusal> {
+    pub(in crate::api_server) fn scale_paths(&self, kind: KindId) -> Result<Paths, Refusal> {
         self.kind(kind)?;
         if !self.has_subresource(kind, SCALE.name) {
             return Err(status::unserved());
