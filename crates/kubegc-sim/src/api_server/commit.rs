@@ -16,7 +16,10 @@ impl ApiServer {
         mut object: StoredObject,
         event_type: EventType,
     ) -> Arc<StoredObject> {
-        let position = self.next_revision(kind);
+        self.revision += 1;
+        let position = self.shape.kinds[kind.index()].table as usize;
+        self.tables_by_change.retain(|other| *other != position);
+        self.tables_by_change.push(position);
         let is_removed = event_type == EventType::Deleted;
         if self.settings.quota_controller
             && !is_removed
@@ -44,15 +47,6 @@ impl ApiServer {
             self.adjust_quotas(kind, previous.as_deref(), stored);
         }
         object
-    }
-
-    /// Starts a revision; returns the position of its table.
-    fn next_revision(&mut self, kind: KindId) -> usize {
-        self.revision += 1;
-        let table = self.shape.kinds[kind.index()].table as usize;
-        self.tables_by_change.retain(|other| *other != table);
-        self.tables_by_change.push(table);
-        table
     }
 
     /// Draws a uid that no object of this server has had.

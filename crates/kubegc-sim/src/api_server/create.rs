@@ -213,12 +213,9 @@ impl ApiServer {
             types::admission::complete(self, self.resource(kind), &mut object, None)?;
         }
         let request = hooks::Request::new(kind, Part::Whole, None, None);
-        self.mutate(request, Some(&mut object), |object| {
-            if typed {
-                types::admission::complete(self, self.resource(kind), object, None)
-            } else {
-                Ok(())
-            }
+        self.mutate(request, Some(&mut object), |object| match typed {
+            true => types::admission::complete(self, self.resource(kind), object, None),
+            false => Ok(()),
         })?;
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
@@ -247,9 +244,9 @@ impl ApiServer {
         if typed {
             object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
             self.prepare_typed(kind, &mut object, None, Part::Whole)?;
-        }
-        if known.special == Special::Service && typed {
-            super::service::refuse_unreferable(self, &object)?;
+            if known.special == Special::Service {
+                super::service::refuse_unreferable(self, &object)?;
+            }
         }
         let is_allocated_first = typed && self.is_allocated_first(kind);
         if is_allocated_first {
@@ -272,9 +269,8 @@ impl ApiServer {
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
             // The server knows only that there is a prefix, not that it completed the name.
-            let suffix = match self.version.has(NAMES_ARE_DRAWN_AGAIN)
-                && !object.text_at(&["metadata", "generateName"]).is_empty()
-            {
+            let has_prefix = !object.text_at(&["metadata", "generateName"]).is_empty();
+            let suffix = match has_prefix && self.version.has(NAMES_ARE_DRAWN_AGAIN) {
                 true => ", the server was not able to generate a unique name for the object",
                 false => "",
             };
@@ -307,25 +303,17 @@ impl ApiServer {
     pub(super) fn kind_problems(&self, write: Write<'_>) -> Vec<Cause> {
         let resource = self.resource(write.kind);
         let (is_whole, is_typed) = (write.part == Part::Whole, self.schema(write.kind).is_some());
+        let is_definition = self.special(write.kind) == Special::CustomResourceDefinition;
         match (&*resource.group, &*resource.kind) {
-            _ if self.special(write.kind) == Special::CustomResourceDefinition => {
-                match self.settings.types && is_whole {
-                    true => self.definition_problems(write),
-                    false => Vec::new(),
-                }
-            }
-            _ if resource.custom => match self.is_decoded_by_schema(write.kind) {
-                true => self.custom_problems(write),
-                false => Vec::new(),
-            },
+            _ if is_definition && self.settings.types && is_whole => self.definition_problems(write),
+            _ if resource.custom && self.is_decoded_by_schema(write.kind) => self.custom_problems(write),
+            _ if is_definition || resource.custom => Vec::new(),
             #[cfg(feature = "cel")]
             (super::admission::GROUP, kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy")) => {
-                match is_whole && is_typed {
-                    true => self
-                        .rules()
-                        .policy_problems(write, kind == "MutatingAdmissionPolicy"),
-                    false => Vec::new(),
-                }
+                let is_mutating = kind == "MutatingAdmissionPolicy";
+                let problems =
+                    (is_whole && is_typed).then(|| self.rules().policy_problems(write, is_mutating));
+                problems.unwrap_or_default()
             }
             #[cfg(feature = "cel")]
             (super::admission::GROUP, _) => self.rules().conditions(write),

@@ -306,18 +306,17 @@ impl ApiServer {
         let (known, old) = (&self.shape.kinds[kind.index()], &existing.meta);
         let custom = self.resource(kind).custom;
         match (part, known.special) {
-            (Part::Whole, Special::Namespace) => {
-                namespace::keep_spec_finalizers(new, existing);
-                copy_field(new, existing, "status");
-            }
-            (Part::Whole, Special::CustomResourceDefinition) => {
-                copy_field(new, existing, "status");
-                if self.settings.types {
+            (Part::Whole, special) => {
+                if special == Special::Namespace {
+                    namespace::keep_spec_finalizers(new, existing);
+                }
+                if known.status_subresource {
+                    copy_field(new, existing, "status");
+                }
+                if special == Special::CustomResourceDefinition && self.settings.types {
                     crd::resource::add_stored_version(new);
                 }
             }
-            (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
-            (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = new.at(&["status"]).cloned();
                 let mut meta = existing.meta.clone();

@@ -335,26 +335,32 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
     fields.any(|field| field["jsonPath"].as_str().and_then(|path| path.strip_prefix('.')) == Some(label))
 }
 
+/// Sets a condition of a definition.
+fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
+    let holds = if holds { "True" } else { "False" };
+    let entry = json!({"type": condition, "status": holds, "reason": reason, "message": message(reason)});
+    put_condition(object, entry, now);
+}
+
 /// Sets a condition; its transition time changes with its status only.
 ///
 /// # Upstream
-/// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go).
-fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
-    let holds = if holds { "True" } else { "False" };
-    let former = object.condition(condition);
-    let since = former.get("lastTransitionTime");
-    let since = since.filter(|_| former["status"] == holds).cloned();
-    let entry = json!({
-        "type": condition, "status": holds, "reason": reason, "message": message(reason),
-        "lastTransitionTime": since.unwrap_or_else(|| now.truncate_to_secs().to_string().into()),
-    });
+/// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go),
+/// and `UpdateDisruptionAllowedCondition` in `component-helpers/apps/poddisruptionbudget/helpers.go`, 1.30.
+pub(super) fn put_condition(object: &mut StoredObject, mut entry: Value, now: Timestamp) {
     let mut conditions = object.list_at(&["status", "conditions"]).to_vec();
-    match conditions.iter_mut().find(|stored| stored["type"] == condition) {
+    let mut stored = conditions.iter_mut();
+    let stored = stored.find(|stored| stored["type"] == entry["type"]);
+    let same = stored
+        .as_ref()
+        .filter(|stored| stored["status"] == entry["status"]);
+    let since = same.and_then(|same| same.get("lastTransitionTime").cloned());
+    entry["lastTransitionTime"] = since.unwrap_or_else(|| now.truncate_to_secs().to_string().into());
+    match stored {
         Some(stored) => *stored = entry,
         None => conditions.push(entry),
     }
-    let status = object.field_mut("status");
-    status.insert("conditions".to_owned(), conditions.into());
+    object.put(&["status", "conditions"], Some(&conditions.into()));
 }
 
 fn message(reason: &str) -> &'static str {

@@ -27,7 +27,6 @@ mod values;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, LazyLock},
 };
 
@@ -72,6 +71,7 @@ fn environment(has_two_variables: bool) -> Env {
 }
 
 /// An expression as the checker sees it, and as it runs.
+#[derive(Debug)]
 pub(in crate::api_server) struct Compiled {
     program: Program,
     runnable: IdedExpr,
@@ -104,14 +104,8 @@ impl Compiled {
 }
 
 /// Compiled expressions by their text. Clones share them.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Compiled>>>>);
-
-impl fmt::Debug for Programs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Programs").field(&self.0.lock().len()).finish()
-    }
-}
 
 impl Programs {
     fn get(&self, source: &str, version: KubernetesVersion) -> Result<Arc<Compiled>, String> {
