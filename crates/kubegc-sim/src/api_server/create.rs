@@ -305,7 +305,15 @@ impl ApiServer {
         let (is_whole, is_typed) = (write.part == Part::Whole, self.schema(write.kind).is_some());
         let is_definition = self.special(write.kind) == Special::CustomResourceDefinition;
         match (&*resource.group, &*resource.kind) {
-            _ if is_definition && self.settings.types && is_whole => self.definition_problems(write),
+            // `v1beta1` requires less than is checked here; there is no check of its own.
+            _ if is_definition && self.settings.types && is_whole && &*resource.version != "v1beta1" => {
+                let causes = crd::validation::problems(self.version, write);
+                #[cfg(feature = "cel")]
+                if causes.is_empty() {
+                    return self.rules().definition(write);
+                }
+                causes
+            }
             _ if resource.custom && self.is_decoded_by_schema(write.kind) => self.custom_problems(write),
             _ if is_definition || resource.custom => Vec::new(),
             #[cfg(feature = "cel")]
@@ -402,7 +410,8 @@ impl ApiServer {
             false => 1,
         };
         for _ in 0..draws {
-            object.meta.name = self.draw_name(&prefix).into();
+            self.uids_generated += 1;
+            object.meta.name = format!("{prefix}{}", self.letters(self.uids_generated)).into();
             let meta = &object.meta;
             if self.object(kind, &meta.namespace, &meta.name).is_none() {
                 return;
@@ -421,11 +430,6 @@ impl ApiServer {
         let response = write(&mut copy);
         self.uids_generated = copy.uids_generated;
         response
-    }
-
-    fn draw_name(&mut self, prefix: &str) -> String {
-        self.uids_generated += 1;
-        format!("{prefix}{}", self.letters(self.uids_generated))
     }
 
     /// Five letters of a generated name, by a number that no other name of the prefix has.

@@ -125,7 +125,11 @@ impl ApiServer {
             return Ok((self.deleted(kind, existing), false));
         };
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
-        let finalizers = self.finalizers_after(kind, &existing.meta, options);
+        let default = self.resource(kind).default_deletion;
+        let finalizers = match self.settings.garbage_collection {
+            true => finalizers_of_deletion(&existing.meta.finalizers, default, options.propagation),
+            false => None,
+        };
         let mut last = existing;
         if graceful.is_some() || finalizers.is_some() || !last.meta.finalizers.is_empty() {
             let mut meta = last.meta.clone();
@@ -275,20 +279,6 @@ impl ApiServer {
         let seconds = *grace.insert(settled(seconds));
         let deletion = later(self.now.truncate_to_secs(), seconds);
         Ok(Some(Graceful(deletion, seconds, true)))
-    }
-
-    /// The finalizers after the garbage collector's part in this deletion; `None` if the set is unchanged.
-    fn finalizers_after(
-        &self,
-        kind: KindId,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-    ) -> Option<Vec<Arc<str>>> {
-        if !self.settings.garbage_collection {
-            return None;
-        }
-        let default = self.resource(kind).default_deletion;
-        finalizers_of_deletion(&meta.finalizers, default, options.propagation)
     }
 
     /// Stores metadata if it changed.

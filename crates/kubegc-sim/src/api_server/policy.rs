@@ -111,12 +111,9 @@ impl ApiServer {
         let Some(policies) = &self.policies else {
             return false;
         };
-        !policies.given.bindings.is_empty() || self.settings.types && self.has_stored_bindings()
-    }
-
-    fn has_stored_bindings(&self) -> bool {
-        let table = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
-        table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
+        let stored = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
+        let has_stored = stored.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED);
+        !policies.given.bindings.is_empty() || self.settings.types && has_stored
     }
 
     /// Evaluates the policies for a request. Returns warnings.

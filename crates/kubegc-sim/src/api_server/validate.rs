@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
     version::behavior::VALUES_ARE_JSON,
 };
@@ -177,7 +177,11 @@ impl Check<'_> {
         }
         let deletion = match new.deletion_timestamp {
             Some(time) if self.version.has(VALUES_ARE_JSON) => quoted(&time.truncate_to_secs().to_string()),
-            time => go_time(time),
+            Some(time) => {
+                let text = time.truncate_to_secs().to_string();
+                format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
+            }
+            None => "\"null\"".to_owned(),
         };
         let grace = new.deletion_grace_period_seconds;
         let grace_shown = grace.map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string());
@@ -404,15 +408,4 @@ fn name_problems(version: KubernetesVersion, rule: &str, object: &StoredObject, 
         "address" => formats::canonical_ip(name),
         _ => formats::subdomain(version, name),
     }
-}
-
-/// A timestamp as Go prints a `time.Time` in UTC.
-fn go_time(time: Option<Timestamp>) -> String {
-    time.map_or_else(
-        || "\"null\"".to_owned(),
-        |time| {
-            let text = time.truncate_to_secs().to_string();
-            format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
-        },
-    )
 }

@@ -32,7 +32,9 @@ use crate::{
 };
 use compare::{compare, set_of};
 use config::validate;
-use dialect::{DEFINITIONS_HAVE_SCHEMAS, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED};
+use dialect::{
+    DEFINITIONS_HAVE_SCHEMAS, EMPTY_OBJECTS_ARE_OWNED, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED,
+};
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
 use track::take_managers;
@@ -280,7 +282,8 @@ impl Request<'_> {
     fn merged(&self, live: &Value, mut managers: Managers) -> Result<(Value, Managers), Refusal> {
         let (applied, place, manager) = (self.applied, self.place, &self.manager);
         let malformed = |problem: String| self.malformed(&problem);
-        let upgrades = last_applied::is_upgraded_by(&manager.name, place.version);
+        // This manager takes over what its client applied by itself.
+        let upgrades = manager.name == "kubectl" && place.has(last_applied::IS_UPGRADED);
         let mut fields = set_of(applied, place).map_err(malformed)?;
         managed::strip(&mut fields, place);
         let mut merged = merge::merge(live.clone(), applied, place);
@@ -289,7 +292,7 @@ impl Request<'_> {
         let mut owned = managers.owned();
         // Metadata stays, as every configuration has the name.
         owned.insert(&["metadata", "name"].map(field_set::Element::field));
-        if place.prunes_by_sets() {
+        if place.types && !place.has(EMPTY_OBJECTS_ARE_OWNED) {
             merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(malformed)?;
         } else {
             merge::prune(&mut merged, place, &last.without(&owned), &owned);

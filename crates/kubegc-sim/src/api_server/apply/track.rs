@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{
     compare::compare,
     field_set::Element,
-    managed::{self, Manager, Managers, Operation},
+    managed::{Manager, Managers, Operation},
 };
 use crate::{
     StoredObject,
@@ -38,7 +38,8 @@ impl ApiServer {
         }
         // Writes to a subresource do not edit them.
         let edited = sent.managers.list().filter(|_| part == Part::Whole);
-        if edited.is_some_and(managed::is_reset) {
+        // This list resets ownership: after it, no manager owns anything.
+        if edited.is_some_and(|list| *list == json!([{}])) {
             return ManagedFields::NONE;
         }
         let read = |list: Option<&Value>| list.and_then(Managers::read).filter(|read| !read.is_empty());

@@ -123,7 +123,8 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
 
 fn serve_all(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
     for resource in resources {
-        let with_status = has_status_subresource(object, &resource.version);
+        let subresources = subresources(object, &resource.version);
+        let with_status = subresources.is_some_and(|subresources| subresources.get("status").is_some());
         let known = server
             .shape
             .catalog
@@ -290,10 +291,6 @@ fn of_version<'a>(object: &'a StoredObject, version: &str, key: &str, for_all: &
 
 fn subresources<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     of_version(object, version, "subresources", &["spec", "subresources"])
-}
-
-fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
-    subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
 }
 
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{instance, openapi, scale, schema, set_condition, storage_version};
 use crate::{
     Manifest, StoredObject,
     api_server::{
@@ -230,20 +230,6 @@ impl ApiServer {
         } else {
             Arc::new(shown)
         })
-    }
-
-    /// The problems of a definition that is to be written, except those of metadata. `v1beta1` requires less
-    /// than is checked here; there is no check of its own.
-    pub(in crate::api_server) fn definition_problems(&self, write: Write<'_>) -> Vec<Cause> {
-        if &*self.resource(write.kind).version == "v1beta1" {
-            return Vec::new();
-        }
-        let causes = validation::problems(self.version, write);
-        #[cfg(feature = "cel")]
-        if causes.is_empty() {
-            return self.rules().definition(write);
-        }
-        causes
     }
 
     /// Serves the kinds of a definition that was created or changed, and records it in its status, as the

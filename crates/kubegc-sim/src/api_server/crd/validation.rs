@@ -39,7 +39,7 @@ fn internal(body: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The problems of a definition that is to be written.
-pub(super) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Cause> {
+pub(in crate::api_server) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Cause> {
     let object = write.new;
     let Some(body) = object.body.as_deref() else {
         return Vec::new();
