@@ -7,7 +7,7 @@ use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::b
 use super::{ApiServer, Key, Response, delete::valid};
 use crate::{
     Filter, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 impl ApiServer {
@@ -47,7 +47,7 @@ impl ApiServer {
             .into()
     }
 
-    fn deletes_collections(&self, kind: KindId) -> Result<(), Refusal> {
+    fn deletes_collections(&self, kind: KindId) -> Result<()> {
         self.kind(kind)?;
         if self.resource(kind).verbs.delete_collection {
             return Ok(());
@@ -56,12 +56,7 @@ impl ApiServer {
     }
 
     /// Deletes the objects of a list, and responds with it.
-    fn delete_listed(
-        &mut self,
-        kind: KindId,
-        list: Response,
-        options: &DeleteOptions,
-    ) -> Result<Response, Refusal> {
+    fn delete_listed(&mut self, kind: KindId, list: Response, options: &DeleteOptions) -> Result<Response> {
         self.deletes_collections(kind)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
         let mut grace = options.grace_period_seconds;

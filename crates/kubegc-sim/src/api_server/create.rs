@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Manifest, StoredObject, rng,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, Result},
     types::{self, facts::Facts},
 };
 
@@ -44,7 +44,7 @@ impl ApiServer {
     }
 
     /// An object, decoded again by its type.
-    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject> {
         if self.is_decoded(kind) {
             self.manifest(kind, object.to_json(self.resource(kind)))
         } else {
@@ -61,7 +61,7 @@ impl ApiServer {
     }
 
     /// Decodes an object that was sent to a kind's URL.
-    pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+    pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject> {
         self.kind(kind)?;
         let resource = self.resource(kind);
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
@@ -144,7 +144,7 @@ impl ApiServer {
         object: Value,
         api_version: &str,
         sent_kind: &str,
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject> {
         let resource = self.resource(kind);
         let expected = resource.api_version();
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
@@ -182,7 +182,7 @@ impl ApiServer {
         mut object: StoredObject,
         uid: Option<Uid>,
         applied: Option<ManagedFields>,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
@@ -369,7 +369,7 @@ impl ApiServer {
     }
 
     /// Sets the namespace of the request.
-    fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<(), Refusal> {
+    fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<()> {
         let own = &mut object.meta.namespace;
         if !self.resource(kind).is_namespaced() {
             if !own.is_empty() {

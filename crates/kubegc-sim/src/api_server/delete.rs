@@ -13,7 +13,7 @@ use kubegc_core::{
 use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
 use crate::{
     StoredObject,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
 };
 
 /// After a graceful update in the same request, the resourceVersion precondition is compared with the version
@@ -31,7 +31,7 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
                            to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// The response to a deletion, and whether the object is removed, which not every response shows.
-pub(super) type Outcome = (Response, bool);
+pub(super) type Outcome = Result<(Response, bool)>;
 
 /// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion starts.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Outcome {
         let special = self.kind(key.kind)?.special;
         if !self.resource(key.kind).verbs.delete {
             return Err(status::method_not_allowed(self.resource(key.kind), None));
@@ -117,7 +117,7 @@ impl ApiServer {
         key: Key<'_>,
         options: &DeleteOptions,
         grace: &mut Option<i64>,
-    ) -> Result<Outcome, Refusal> {
+    ) -> Outcome {
         let (kind, existing) = (key.kind, self.existing(key)?);
         self.check_preconditions(kind, &existing.meta, options, false)?;
         let mut expected_version = self.expected_version(options).cloned();
@@ -195,7 +195,7 @@ impl ApiServer {
         meta: &ObjectMeta,
         options: &DeleteOptions,
         is_marked: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let (expected, resource) = (&options.preconditions, self.resource(kind));
         let refuse = |what: &str, expected: &str, found: &str| {
             if is_marked {
@@ -314,7 +314,7 @@ impl ApiServer {
         existing: &StoredObject,
         options: &DeleteOptions,
         change: impl FnOnce(&mut StoredObject),
-    ) -> Result<Outcome, Refusal> {
+    ) -> Outcome {
         let warnings = self.admit_deletion(kind, existing, options.dry_run)?;
         let mut object = existing.clone();
         object.meta.deletion_timestamp = Some(self.now.truncate_to_secs());
@@ -338,10 +338,7 @@ impl ApiServer {
 }
 
 /// The options, if they are consistent.
-pub(super) fn valid(
-    version: KubernetesVersion,
-    options: &DeleteOptionsSpec,
-) -> Result<DeleteOptions, Refusal> {
+pub(super) fn valid(version: KubernetesVersion, options: &DeleteOptionsSpec) -> Result<DeleteOptions> {
     options
         .validate()
         .map_err(|errors| status::invalid_delete_options(version, &errors))

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{ApiServer, Response, crd};
 use crate::{
     Filter, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::facts::Facts,
 };
 
@@ -30,7 +30,7 @@ impl ApiServer {
             .map_err(|refusal| Box::new(refusal.into()))
     }
 
-    pub(super) fn supports(&self, kind: KindId, filter: &Filter) -> Result<(), Refusal> {
+    pub(super) fn supports(&self, kind: KindId, filter: &Filter) -> Result<()> {
         self.kind(kind)?;
         let resource = self.resource(kind);
         for label in filter.fields.fields() {

@@ -49,7 +49,7 @@ pub use watch::Change;
 
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::StructId,
 };
 use kinds::{Kind, Shape, Special};
@@ -377,7 +377,7 @@ impl ApiServer {
     }
 
     /// The kind if it is served, or the error.
-    fn kind(&self, kind: KindId) -> Result<&Kind, Refusal> {
+    fn kind(&self, kind: KindId) -> Result<&Kind> {
         match self.shape.kinds.get(kind.index()) {
             Some(known) if known.served => Ok(known),
             _ => Err(status::unserved()),
@@ -391,7 +391,7 @@ impl ApiServer {
     }
 
     /// Refuses an object with problems.
-    fn refuse_invalid(&self, kind: KindId, name: &str, mut causes: Vec<Cause>) -> Result<(), Refusal> {
+    fn refuse_invalid(&self, kind: KindId, name: &str, mut causes: Vec<Cause>) -> Result<()> {
         if &*self.resource(kind).group == admission::GROUP {
             // The problems of a variable precede those of the expressions that use it.
             let is_late = |cause: &Cause| {
@@ -434,7 +434,7 @@ impl ApiServer {
     }
 
     /// One stored object; or the 404, or the 500 if it cannot be converted to the version of the kind.
-    fn existing(&self, key: Key<'_>) -> Result<Arc<StoredObject>, Refusal> {
+    fn existing(&self, key: Key<'_>) -> Result<Arc<StoredObject>> {
         let stored = self.object(key.kind, key.namespace, key.name).cloned();
         let object = stored.ok_or_else(|| status::not_found(self.resource(key.kind), key.name))?;
         self.check_conversion(key.kind)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{ApiServer, Key, Response, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Cause, Details, Refusal},
+    status::{self, Cause, Details, Result},
 };
 
 /// An object whose namespace no longer exists can be updated.
@@ -33,11 +33,7 @@ impl ApiServer {
 /// # Upstream
 /// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces:
 /// `NamespaceLifecycle`, 1.20.2.
-pub(super) fn delete(
-    server: &mut ApiServer,
-    key: Key<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let Key { kind, name, .. } = key;
     if IMMORTAL.contains(&name) {
         let why = "this namespace may not be deleted";
@@ -78,7 +74,7 @@ fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
 ///
 /// # Upstream
 /// `NamespaceLifecycle` in `apiserver/pkg/admission/plugin/namespace/lifecycle`, 1.20.2.
-pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
+pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<()> {
     let resource = server.resource(kind);
     let name = &*object.meta.namespace;
     let Some(namespace) = existing_namespace(server, kind, name)? else {
@@ -94,7 +90,7 @@ pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredOb
 }
 
 /// Refuses an update of an object whose namespace does not exist, in releases that do so.
-pub(super) fn refuse_update(server: &ApiServer, kind: KindId, namespace: &str) -> Result<(), Refusal> {
+pub(super) fn refuse_update(server: &ApiServer, kind: KindId, namespace: &str) -> Result<()> {
     if server.version.has(UPDATES_NEED_NO_NAMESPACE) {
         return Ok(());
     }
@@ -106,7 +102,7 @@ fn existing_namespace<'a>(
     server: &'a ApiServer,
     kind: KindId,
     name: &str,
-) -> Result<Option<&'a StoredObject>, Refusal> {
+) -> Result<Option<&'a StoredObject>> {
     if server.resource(kind).scope != Scope::Namespaced || server.shape.table_of("namespaces").is_none() {
         return Ok(None);
     }

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     StoredObject,
     object::list,
-    status::{self, Cause, Refusal, RefusedBy},
+    status::{self, Cause, Refusal, RefusedBy, Result},
 };
 
 /// Policies are served and evaluated by default.
@@ -120,7 +120,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// The refusal of a policy.
-    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
+    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>> {
         let Some(policies) = self.policies.as_ref().filter(|_| self.has_policies()) else {
             return Ok(Vec::new());
         };

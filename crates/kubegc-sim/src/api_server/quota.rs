@@ -18,7 +18,7 @@ use super::{ApiServer, EventType, update::Write};
 use crate::{
     StoredObject,
     object::list,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
     types::qos::{self, Amounts},
 };
 
@@ -56,7 +56,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 403 with the name of the quota.
-    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<(), Refusal> {
+    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<()> {
         let Write { new: object, old, .. } = write;
         let Some(quotas) = self.quotas_of(&object.meta.namespace) else {
             return Ok(());

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Body, StoredObject,
-    status::{self, Cause, Refusal, RefusedBy},
+    status::{self, Cause, RefusedBy, Result},
     types::{facts::Facts, service::ALLOCATED_FIRST},
 };
 
@@ -111,7 +111,7 @@ impl ApiServer {
         key: Key<'_>,
         mut object: StoredObject,
         part: Part,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let kind = key.kind;
         self.kind(kind)?;
         let namespace = self.namespace_of(kind, key.namespace);
@@ -156,7 +156,7 @@ impl ApiServer {
     }
 
     /// Refuses an object whose resourceVersion is not the stored one.
-    fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<(), Refusal> {
+    fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<()> {
         if new.meta.resource_version == old.meta.resource_version {
             return Ok(());
         }
@@ -181,7 +181,7 @@ impl ApiServer {
         part: Part,
         applied: Option<ManagedFields>,
         mut warnings: Vec<String>,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let before = existing;
         let existing = &self.shown(kind, before)?;
         let (special, resource) = (self.special(kind), self.resource(kind));
@@ -414,7 +414,7 @@ pub(super) fn check_names(
     meta: &ObjectMeta,
     namespace: &str,
     name: &str,
-) -> Result<(), Refusal> {
+) -> Result<()> {
     let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
     if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
         return Err(other_namespace());

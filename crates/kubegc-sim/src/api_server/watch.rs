@@ -8,7 +8,7 @@ use kubegc_core::KindId;
 use super::{ApiServer, Event, Key, Response};
 use crate::{
     Filter,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 /// One change of any resource.
@@ -41,7 +41,7 @@ impl ApiServer {
         kind: KindId,
         namespace: Option<&str>,
         filter: &Filter,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         self.supports(kind, filter)?;
         let mut items = self.objects(kind, namespace.filter(|_| self.resource(kind).is_namespaced()));
         if !items.is_empty() {

@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Refusal, Result},
     types::node::{Sent, undeclared},
 };
 use compare::{compare, set_of};
@@ -133,7 +133,7 @@ impl ApiServer {
         part: Part,
         applied: Value,
         options: &ApplyOptions,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let Key { kind, name, .. } = key;
         self.kind(kind)?;
         if !self.version.has(APPLY_IS_SERVED) {
@@ -246,7 +246,7 @@ struct Request<'a> {
 
 impl Request<'_> {
     /// Refuses a configuration with fields that the schema does not declare.
-    fn check_fields(&self) -> Result<(), Refusal> {
+    fn check_fields(&self) -> Result<()> {
         let mut found = Vec::new();
         undeclared(self.applied, self.place.node, Sent::Applied, "", &mut found);
         for path in &mut found {
@@ -279,7 +279,7 @@ impl Request<'_> {
     /// # Upstream
     /// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and `managedFieldsUpdater.Apply` in
     /// [`managedfieldsupdater.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/internal/managedfieldsupdater.go).
-    fn merged(&self, live: &Value, mut managers: Managers) -> Result<(Value, Managers), Refusal> {
+    fn merged(&self, live: &Value, mut managers: Managers) -> Result<(Value, Managers)> {
         let (applied, place, manager) = (self.applied, self.place, &self.manager);
         let malformed = |problem: String| self.malformed(&problem);
         // This manager takes over what its client applied by itself.

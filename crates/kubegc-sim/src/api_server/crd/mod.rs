@@ -29,7 +29,7 @@ pub use registration::{CrdRegistration, RegistrationStep};
 use super::{ApiServer, Key, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::node::Node,
 };
 
@@ -45,11 +45,7 @@ pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensi
 /// # Upstream
 /// [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go),
 /// the same from 1.13 to 1.37, but for the precondition on the resourceVersion (1.14).
-pub(super) fn delete(
-    server: &mut ApiServer,
-    key: Key<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let (kind, existing) = (key.kind, server.existing(key)?);
     server.check_preconditions(kind, &existing.meta, options, true)?;
     if existing.meta.is_deleting() {
@@ -158,7 +154,7 @@ const TERMINATING_IS_FORBIDDEN: Behavior = Behavior::since(34, 0, "crdHandler of
 /// # Upstream
 /// `crdHandler` in
 /// [`customresource_handler.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
-pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, name: &str) -> Result<(), Refusal> {
+pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, name: &str) -> Result<()> {
     const WHY: &str = "create not allowed while custom resource definition is terminating";
     if !server.shape.kinds[kind.index()].terminating {
         return Ok(());

@@ -20,7 +20,7 @@ use crate::{
         update::{Part, Write},
     },
     go,
-    status::{self, Cause, Refusal, Status},
+    status::{self, Cause, Refusal, Result, Status},
     types::{self, field::At},
 };
 
@@ -177,7 +177,7 @@ impl ApiServer {
         &self,
         kind: KindId,
         object: &mut StoredObject,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let Some(definition) = self.definition(kind) else {
             return Ok(());
         };

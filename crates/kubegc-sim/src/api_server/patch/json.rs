@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     go,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 /// The maximum number of operations in one patch.
@@ -35,7 +35,7 @@ impl Operations {
     /// # Errors
     /// 413 for too many operations, 400 if the patch is not a list of objects, 422 for an operation that does
     /// not exist.
-    pub(in crate::api_server) fn read(patch: Value) -> Result<Self, Refusal> {
+    pub(in crate::api_server) fn read(patch: Value) -> Result<Self> {
         let mistyped = |value: &Value, expected: &str| {
             status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type jsonpatch.{expected}",

@@ -14,7 +14,7 @@ pub(super) use json::Operations;
 
 use crate::{
     StoredObject, go,
-    status::{self, Details, Refusal},
+    status::{self, Details, Refusal, Result},
     types::node::Node,
 };
 
@@ -66,13 +66,7 @@ impl ApiServer {
             .into()
     }
 
-    fn try_patch(
-        &mut self,
-        key: Key<'_>,
-        part: Part,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<Response, Refusal> {
+    fn try_patch(&mut self, key: Key<'_>, part: Part, content_type: &str, body: &[u8]) -> Result<Response> {
         let kind = key.kind;
         self.kind(kind)?;
         let format = accepted(self.version, self.resource(kind), content_type)?;
@@ -115,7 +109,7 @@ impl ApiServer {
         mut original: Value,
         place: Node<'_>,
         body: &[u8],
-    ) -> Result<(Value, Option<String>), Refusal> {
+    ) -> Result<(Value, Option<String>)> {
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
         let patch = read(self.version, format, body)?;
@@ -152,7 +146,7 @@ impl ApiServer {
         existing: &StoredObject,
         format: PatchType,
         body: &[u8],
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject> {
         let resource = self.resource(kind);
         let patch = || self.patched_json(format, existing.to_json(resource), Node::of(resource), body);
         let (patched, printed) = patch()?;
@@ -198,7 +192,7 @@ fn unreadable(body: &[u8], problem: &str) -> Refusal {
 /// # Upstream
 /// `applyJSPatch` in
 /// [`patch.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go).
-fn read(version: KubernetesVersion, format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
+fn read(version: KubernetesVersion, format: PatchType, body: &[u8]) -> Result<Value> {
     let read = serde_json::from_slice::<Value>(body);
     if version.has(PATCHES_ARE_DECODED_FIRST) {
         let problem = match &read {
@@ -256,7 +250,7 @@ pub(super) fn accepted(
     version: KubernetesVersion,
     resource: &ApiResource,
     content_type: &str,
-) -> Result<PatchType, Refusal> {
+) -> Result<PatchType> {
     let plain = content_type.split(';').next().unwrap_or_default().trim();
     let formats = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
     let formats = formats

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use crate::{
     go,
-    status::{self, Refusal},
+    status::{self, Refusal, Result},
     types::{node::Node, schema::PatchStrategy},
 };
 
@@ -21,12 +21,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The patched object. `drop_directives`: whether directives in lists and objects that the original does not
 /// have are dropped.
-pub(super) fn apply(
-    original: Value,
-    patch: Value,
-    place: Node<'_>,
-    drop_directives: bool,
-) -> Result<Value, Refusal> {
+pub(super) fn apply(original: Value, patch: Value, place: Node<'_>, drop_directives: bool) -> Result<Value> {
     let (mut original, patch) = match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => (original, patch),
         // Null is treated as an object without fields.
@@ -60,7 +55,7 @@ impl Merge {
         original: &mut Map<String, Value>,
         mut patch: Map<String, Value>,
         place: Node<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
                 Some("replace") => {
@@ -127,7 +122,7 @@ impl Merge {
         original: &mut Map<String, Value>,
         patch: &mut Map<String, Value>,
         place: Node<'_>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let directives: Vec<String> = patch
             .keys()
             .filter(|key| key.starts_with(ELEMENT_ORDER))
@@ -166,7 +161,7 @@ impl Merge {
         patch: Vec<Value>,
         place: Node<'_>,
         field: &str,
-    ) -> Result<Vec<Value>, Refusal> {
+    ) -> Result<Vec<Value>> {
         let strategy = strategy(place, field);
         match strategy {
             PatchStrategy::Replace => Ok(patch),
@@ -246,7 +241,7 @@ fn in_order(
     patch_order: &[Value],
     stored_order: &[Value],
     strategy: PatchStrategy,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>> {
     let position = |order: &[Value], item: &Value| match strategy {
         PatchStrategy::Merge(key) => order.iter().position(|other| other.get(key) == item.get(key)),
         PatchStrategy::Set | PatchStrategy::Replace => order.iter().position(|other| other == item),

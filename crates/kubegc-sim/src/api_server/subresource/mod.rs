@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ApiServer, Key, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::facts::Facts,
 };
 
@@ -167,13 +167,7 @@ impl ApiServer {
     }
 
     /// Calls the webhooks for a subresource whose body has a kind of its own.
-    fn review_part(
-        &mut self,
-        kind: KindId,
-        part: Part,
-        old: Option<&Value>,
-        new: &Value,
-    ) -> Result<(), Refusal> {
+    fn review_part(&mut self, kind: KindId, part: Part, old: Option<&Value>, new: &Value) -> Result<()> {
         let mut known = self.subresources(kind).into_iter();
         let Some(known) = known.find(|known| known.name == part.subresource()) else {
             return Ok(());
@@ -192,7 +186,7 @@ impl ApiServer {
     }
 
     /// The part of an object that a subresource writes; all of it if that is empty.
-    pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
+    pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part> {
         self.kind(kind)?;
         if subresource.is_empty() {
             return Ok(Part::Whole);

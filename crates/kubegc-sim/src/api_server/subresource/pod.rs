@@ -18,7 +18,7 @@ use crate::{
         update::{Part, check_names},
     },
     label_selector,
-    status::{self, Cause, Details, Refusal},
+    status::{self, Cause, Details, Result},
 };
 
 /// Pods that are not ready do not count where enough others are healthy.
@@ -45,7 +45,7 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `EvictionREST.Create` in `pkg/registry/core/pod/storage/eviction.go`, 1.30.
-    pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response, Refusal> {
+    pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response> {
         let (kind, namespace, name) = (key.kind, key.namespace, key.name);
         let sent = Manifest::read(eviction.clone())?;
         let own = &sent.object.meta.namespace;
@@ -80,7 +80,7 @@ impl ApiServer {
         Ok(created().with(response.warnings))
     }
 
-    fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
+    fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>> {
         let catalog = self.catalog();
         let mut kinds = ["policy/v1", "policy/v1beta1"]
             .into_iter()
@@ -118,7 +118,7 @@ impl ApiServer {
         budget: &Arc<StoredObject>,
         pod: &str,
         dry_run: bool,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
             let cause = Cause::new("DisruptionBudget", "", message);
@@ -184,7 +184,7 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
-    pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response, Refusal> {
+    pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response> {
         let (kind, namespace, name) = (key.kind, key.namespace, key.name);
         let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {

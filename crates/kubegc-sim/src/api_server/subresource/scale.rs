@@ -21,7 +21,7 @@ use crate::{
     },
     label_selector,
     object::put_meta,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::node::Node,
 };
 
@@ -39,7 +39,7 @@ pub(in crate::api_server) struct Paths {
 }
 
 impl ApiServer {
-    pub(in crate::api_server) fn scale_paths(&self, kind: KindId) -> Result<Paths, Refusal> {
+    pub(in crate::api_server) fn scale_paths(&self, kind: KindId) -> Result<Paths> {
         self.kind(kind)?;
         if !self.has_subresource(kind, SCALE.name) {
             return Err(status::unserved());
@@ -48,7 +48,7 @@ impl ApiServer {
         let scale = self
             .definition(kind)
             .and_then(|definition| crd::scale(definition, &resource.version));
-        let path = |key: &str, default: &str| -> Result<Vec<String>, Refusal> {
+        let path = |key: &str, default: &str| -> Result<Vec<String>> {
             let text = scale
                 .and_then(|scale| scale.get(key)?.as_str())
                 .unwrap_or(default);
@@ -75,13 +75,13 @@ impl ApiServer {
         })
     }
 
-    pub(super) fn read_scale(&self, key: Key<'_>) -> Result<Value, Refusal> {
+    pub(super) fn read_scale(&self, key: Key<'_>) -> Result<Value> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         paths.show(&existing)
     }
 
-    pub(super) fn update_scale(&mut self, key: Key<'_>, scale: &Value) -> Result<Response, Refusal> {
+    pub(super) fn update_scale(&mut self, key: Key<'_>, scale: &Value) -> Result<Response> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let (meta, replicas) = read(scale)?;
@@ -94,7 +94,7 @@ impl ApiServer {
         key: Key<'_>,
         content_type: &str,
         body: &[u8],
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let shown = paths.before(&existing);
@@ -117,7 +117,7 @@ impl ApiServer {
         key: Key<'_>,
         applied: Value,
         options: &ApplyOptions,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let Key { kind, name, .. } = key;
         let paths = self.scale_paths(kind)?;
         let existing = self.existing(key)?;
@@ -175,7 +175,7 @@ impl ApiServer {
         paths: &Paths,
         meta: &ObjectMeta,
         replicas: i64,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         check_names(self.version, meta, &existing.meta.namespace, &existing.meta.name)?;
         // For custom resources, the resulting object is validated.
         if !paths.custom || !self.settings.types {
@@ -205,7 +205,7 @@ impl ApiServer {
 }
 
 impl Paths {
-    fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
+    fn show(&self, object: &StoredObject) -> Result<Value> {
         if self.custom && object.at(&self.wanted).and_then(Value::as_i64).is_none() {
             let path = format!(".{}", self.wanted.join("."));
             return Err(status::internal_error(&format!(
@@ -249,7 +249,7 @@ impl Paths {
     }
 
     /// Converts a response with the object to one with its scale.
-    fn response(&self, response: Response) -> Result<Response, Refusal> {
+    fn response(&self, response: Response) -> Result<Response> {
         match response.object() {
             Some(object) => Ok(Response::of_virtual(self.show(object)?).with(response.warnings)),
             None => Ok(response),
@@ -266,7 +266,7 @@ fn identity(meta: &ObjectMeta) -> Map<String, Value> {
     metadata
 }
 
-fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<(), Refusal> {
+fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<()> {
     if replicas >= 0 {
         return Ok(());
     }
@@ -277,7 +277,7 @@ fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Resu
 }
 
 /// Refuses a configuration without version or kind. Other writes may omit them.
-fn check_named(applied: &Value) -> Result<(), Refusal> {
+fn check_named(applied: &Value) -> Result<()> {
     let text = |key: &str| applied.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if kind.is_empty() {
@@ -296,7 +296,7 @@ fn check_named(applied: &Value) -> Result<(), Refusal> {
 }
 
 /// Metadata and replicas of a submitted scale.
-fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
+fn read(scale: &Value) -> Result<(ObjectMeta, i64)> {
     let manifest = Manifest::read(scale.clone())?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
     if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {
