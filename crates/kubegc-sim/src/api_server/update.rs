@@ -22,7 +22,7 @@ use crate::{
 
 /// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// The object itself.
     Whole,
     Status,

@@ -24,7 +24,7 @@ impl ApiServer {
     /// The object's `managedFields` after a write other than an apply. `sent` is the object as it was sent,
     /// or as it is to be stored; `existing` is `None` for an object that is created. They are empty if the
     /// object had none and not all objects have them, or if the write removes them.
-    pub(in crate::api_server) fn tracked(
+    pub(crate) fn tracked(
         &self,
         kind: KindId,
         existing: Option<&Arc<StoredObject>>,
@@ -87,7 +87,7 @@ impl ApiServer {
     }
 
     /// Whether ownership follows the object as it was sent, including the parts that the write cannot change.
-    pub(in crate::api_server) fn tracks_sent_fields(&self) -> bool {
+    pub(crate) fn tracks_sent_fields(&self) -> bool {
         self.settings.types && !self.version.has(SUBRESOURCES_ARE_MANAGERS)
     }
 }

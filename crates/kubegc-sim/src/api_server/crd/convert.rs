@@ -39,7 +39,7 @@ impl fmt::Debug for Converter {
 }
 
 /// The converters, by the names of definitions.
-pub(in crate::api_server) type Converters = Arc<BTreeMap<String, Converter>>;
+pub(crate) type Converters = Arc<BTreeMap<String, Converter>>;
 
 impl ApiServer {
     /// Sets the converter of a definition, such as `widgets.example.com`. It takes the place of the

@@ -29,13 +29,13 @@ const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
 #[derive(Debug)]
-pub(in crate::api_server) struct Operations(Patch);
+pub(crate) struct Operations(Patch);
 
 impl Operations {
     /// # Errors
     /// 413 for too many operations, 400 if the patch is not a list of objects, 422 for an operation that does
     /// not exist.
-    pub(in crate::api_server) fn read(patch: Value) -> Result<Self> {
+    pub(crate) fn read(patch: Value) -> Result<Self> {
         let mistyped = |value: &Value, expected: &str| {
             status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type jsonpatch.{expected}",
@@ -62,7 +62,7 @@ impl Operations {
             .map_err(|_| status::rejected_patch())
     }
 
-    pub(in crate::api_server) fn apply(self, mut document: Value) -> Result<Value, String> {
+    pub(crate) fn apply(self, mut document: Value) -> Result<Value, String> {
         let missing = |path: &Pointer| format!("{path} does not exist");
         let mut copied_bytes = 0;
         for operation in self.0.0 {

@@ -30,8 +30,8 @@ const STEPS_MAX: usize = 100;
 
 /// The paths of an object's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::api_server) struct Paths {
-    pub(in crate::api_server) wanted: Vec<String>,
+pub(crate) struct Paths {
+    pub(crate) wanted: Vec<String>,
     present: Vec<String>,
     /// The path of a custom resource's selector, as a string.
     selector: Option<Vec<String>>,
@@ -39,7 +39,7 @@ pub(in crate::api_server) struct Paths {
 }
 
 impl ApiServer {
-    pub(in crate::api_server) fn scale_paths(&self, kind: KindId) -> Result<Paths> {
+    pub(crate) fn scale_paths(&self, kind: KindId) -> Result<Paths> {
         self.kind(kind)?;
         if !self.has_subresource(kind, SCALE.name) {
             return Err(status::unserved());
@@ -89,12 +89,7 @@ impl ApiServer {
     }
 
     /// Patches the JSON form of the scale.
-    pub(in crate::api_server) fn patch_scale(
-        &mut self,
-        key: Key<'_>,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<Response> {
+    pub(crate) fn patch_scale(&mut self, key: Key<'_>, content_type: &str, body: &[u8]) -> Result<Response> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let shown = paths.before(&existing);
@@ -112,7 +107,7 @@ impl ApiServer {
     }
 
     /// Applies a `Scale`: the manager owns the number of replicas of the object itself.
-    pub(in crate::api_server) fn apply_scale(
+    pub(crate) fn apply_scale(
         &mut self,
         key: Key<'_>,
         applied: Value,
