@@ -28,7 +28,7 @@ impl ApiServer {
         options: &DeleteOptions,
     ) -> Response {
         self.deletes_collections(kind)
-            .and_then(|()| self.try_list(kind, namespace, filter))
+            .and_then(|()| self.listed(kind, namespace, filter))
             .and_then(|list| self.delete_listed(kind, list, options))
             .into()
     }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, crd, hooks, namespace,
-    update::{Part, Write, without_equal_references},
+    update::{Part, Write},
 };
 use crate::{
     Manifest, StoredObject, rng,
@@ -187,7 +187,7 @@ impl ApiServer {
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
-        let mut warnings = without_equal_references(self.version, &mut object.meta, "");
+        let mut warnings = self.without_equal_references(&mut object.meta, "");
         namespace::refuse_content(self, kind, &object)?;
 
         match applied {

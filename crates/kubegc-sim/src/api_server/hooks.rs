@@ -292,7 +292,7 @@ impl ApiServer {
             return Ok(None);
         }
         let review = self.review_request(request);
-        if !self.meets_conditions(configured, request, &review)? {
+        if !self.conditions_hold(configured, request, &review)? {
             return Ok(None);
         }
         let name = status::quoted(&webhook.name);
@@ -376,12 +376,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 403 where conditions cannot be evaluated, none is false and failures are not ignored.
-    fn meets_conditions(
-        &self,
-        configured: &Configured,
-        request: Request<'_>,
-        review: &Value,
-    ) -> Result<bool> {
+    fn conditions_hold(&self, configured: &Configured, request: Request<'_>, review: &Value) -> Result<bool> {
         if configured.conditions.is_empty() || !self.version.has(CONDITIONS_ARE_EVALUATED) {
             return Ok(true);
         }

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp,
-    version::behavior,
-};
+use kubegc_core::{ApiResource, Behavior, KindId, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
 
 use super::{
     ApiServer, EventType, Key, Response, Special,
@@ -106,28 +103,23 @@ impl ApiServer {
             .into()
     }
 
-    pub(super) fn try_update(
-        &mut self,
-        key: Key<'_>,
-        mut object: StoredObject,
-        part: Part,
-    ) -> Result<Response> {
+    pub(super) fn try_update(&mut self, key: Key<'_>, mut new: StoredObject, part: Part) -> Result<Response> {
         let kind = key.kind;
         self.kind(kind)?;
         let namespace = self.namespace_of(kind, key.namespace);
-        check_names(self.version, &object.meta, namespace, key.name)?;
-        if object.meta.namespace.is_empty() {
-            object.meta.namespace = namespace.into();
+        self.check_names(&new.meta, key)?;
+        if new.meta.namespace.is_empty() {
+            new.meta.namespace = namespace.into();
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, "");
+        let warnings = self.without_equal_references(&mut new.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
-        let expects_uid = !object.meta.uid.is_empty();
+        let expects_uid = !new.meta.uid.is_empty();
         let other_uid = |stored: &str| {
             let why = format!(
-                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {}, UID in object meta: {stored}",
+                "StorageError: invalid new, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in new meta: {stored}",
                 self.storage_key(key),
-                object.meta.uid,
+                new.meta.uid,
             );
             Err(status::conflict(self.resource(kind), key.name, &why))
         };
@@ -137,14 +129,14 @@ impl ApiServer {
                 return other_uid("");
             }
             Err(_) if creates() => {
-                return self.try_create(kind, namespace, object, None, None);
+                return self.try_create(kind, namespace, new, None, None);
             }
             existing => existing?,
         };
-        if expects_uid && object.meta.uid != existing.meta.uid && !self.is_validated_first(kind, part) {
+        if expects_uid && new.meta.uid != existing.meta.uid && !self.is_validated_first(kind, part) {
             return other_uid(&existing.meta.uid.text());
         }
-        self.replace(kind, &existing, object, part, None, warnings)
+        self.replace(kind, &existing, new, part, None, warnings)
     }
 
     /// Whether an object is validated before its uid and version are compared, as a service is.
@@ -372,71 +364,66 @@ impl ApiServer {
             meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
         }
     }
+
+    /// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
+    ///
+    /// # Upstream
+    /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
+    pub(super) fn without_equal_references(&self, meta: &mut ObjectMeta, moment: &str) -> Vec<String> {
+        if meta.owner_references.len() < 2 || !self.version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
+            return Vec::new();
+        }
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for reference in &meta.owner_references {
+            if kept.contains(reference) {
+                dropped.push(reference.uid.to_string());
+            } else {
+                kept.push(reference.clone());
+            }
+        }
+        if dropped.is_empty() {
+            return Vec::new();
+        }
+        meta.owner_references = kept.into();
+        vec![format!(
+            ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        )]
+    }
+
+    /// Checks that the object has the name and namespace of the URL.
+    pub(super) fn check_names(&self, meta: &ObjectMeta, key: Key<'_>) -> Result<()> {
+        let (name, namespace) = (key.name, self.namespace_of(key.kind, key.namespace));
+        let is_elsewhere =
+            !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
+        if is_elsewhere && self.version.has(NAMESPACES_ARE_COMPARED_FIRST) {
+            return Err(other_namespace());
+        }
+        if *meta.name != *name {
+            return Err(status::bad_request(if meta.name.is_empty() {
+                format!(
+                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                )
+            } else {
+                format!(
+                    "the name of the object ({}) does not match the name on the URL ({name})",
+                    meta.name
+                )
+            }));
+        }
+        if is_elsewhere {
+            return Err(status::bad_request(format!(
+                "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
+                meta.namespace
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// The moment of the search for equal references in an object that is applied or patched.
 pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
-
-/// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
-///
-/// # Upstream
-/// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
-pub(super) fn without_equal_references(
-    version: KubernetesVersion,
-    meta: &mut ObjectMeta,
-    moment: &str,
-) -> Vec<String> {
-    if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
-        return Vec::new();
-    }
-    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-    for reference in &meta.owner_references {
-        if kept.contains(reference) {
-            dropped.push(reference.uid.to_string());
-        } else {
-            kept.push(reference.clone());
-        }
-    }
-    if dropped.is_empty() {
-        return Vec::new();
-    }
-    meta.owner_references = kept.into();
-    vec![format!(
-        ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
-         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-        dropped.join(", ")
-    )]
-}
-
-/// Checks that the object has the name and namespace of the URL.
-pub(super) fn check_names(
-    version: KubernetesVersion,
-    meta: &ObjectMeta,
-    namespace: &str,
-    name: &str,
-) -> Result<()> {
-    let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
-    if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
-        return Err(other_namespace());
-    }
-    if *meta.name != *name {
-        return Err(status::bad_request(if meta.name.is_empty() {
-            format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
-        } else {
-            format!(
-                "the name of the object ({}) does not match the name on the URL ({name})",
-                meta.name
-            )
-        }));
-    }
-    if is_elsewhere {
-        return Err(status::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
-            meta.namespace
-        )));
-    }
-    Ok(())
-}
 
 /// An update of an object that does not exist is not found, whatever uid it expects, unless it can create the
 /// object.

@@ -22,8 +22,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, Key, Response, Special, crd,
-    patch::{APPLY_IS_SERVED, accepted, keep_precision},
-    update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
+    patch::{APPLY_IS_SERVED, keep_precision},
+    update::{AFTER_ADMISSION, Part},
 };
 use crate::{
     StoredObject,
@@ -138,7 +138,7 @@ impl ApiServer {
         self.kind(kind)?;
         if !self.version.has(APPLY_IS_SERVED) {
             // No resource accepts an empty content type.
-            let accepted = accepted(self.version, self.resource(kind), "");
+            let accepted = self.accepted(kind, "");
             return Err(accepted.err().unwrap_or_else(status::unserved));
         }
         validate(options, self.version)?;
@@ -185,7 +185,7 @@ impl ApiServer {
         if let Some(existing) = &existing {
             keep_precision(&mut object.meta, &existing.meta);
         }
-        check_names(self.version, &object.meta, namespace, name)?;
+        self.check_names(&object.meta, key)?;
         let Some(existing) = existing else {
             if !object.meta.uid.is_empty() {
                 let why = format!(
@@ -196,7 +196,7 @@ impl ApiServer {
             }
             return self.try_create(kind, namespace, object, None, managers);
         };
-        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
+        let warnings = self.without_equal_references(&mut object.meta, AFTER_ADMISSION);
         self.replace(kind, &existing, object, part, managers, warnings)
     }
 

@@ -14,6 +14,8 @@ use crate::{
     types::{node::Node, schema::PatchStrategy},
 };
 
+type Object = Map<String, Value>;
+
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
@@ -50,12 +52,7 @@ struct Merge {
 
 impl Merge {
     /// Merges an object. Depth is bounded by that of the patch, which the parser bounds.
-    fn objects(
-        &self,
-        original: &mut Map<String, Value>,
-        mut patch: Map<String, Value>,
-        place: Node<'_>,
-    ) -> Result<()> {
+    fn objects(&self, original: &mut Object, mut patch: Object, place: Node<'_>) -> Result<()> {
         if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
                 Some("replace") => {
@@ -117,12 +114,7 @@ impl Merge {
     }
 
     /// Applies `$setElementOrder` together with the patch of its list.
-    fn ordered_lists(
-        &self,
-        original: &mut Map<String, Value>,
-        patch: &mut Map<String, Value>,
-        place: Node<'_>,
-    ) -> Result<()> {
+    fn ordered_lists(&self, original: &mut Object, patch: &mut Object, place: Node<'_>) -> Result<()> {
         let directives: Vec<String> = patch
             .keys()
             .filter(|key| key.starts_with(ELEMENT_ORDER))
@@ -134,7 +126,7 @@ impl Merge {
             };
             let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
             let strategy = strategy(place, list);
-            let items = |from: &mut Map<String, Value>| match from.remove(list) {
+            let items = |from: &mut Object| match from.remove(list) {
                 Some(Value::Array(items)) => Some(items),
                 Some(other) => {
                     from.insert(list.to_owned(), other);

@@ -10,12 +10,8 @@ use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Key, Response,
-        crd::put_condition,
-        create::other_namespace,
-        delete::valid,
-        hooks,
-        update::{Part, check_names},
+        EventType, Key, Response, crd::put_condition, create::other_namespace, delete::valid, hooks,
+        update::Part,
     },
     label_selector,
     status::{self, Cause, Details, Result},
@@ -112,13 +108,7 @@ impl ApiServer {
 
     /// Decrements the allowed disruptions of a budget. A budget without this number, as without a controller,
     /// allows all.
-    fn count_down(
-        &mut self,
-        kind: KindId,
-        budget: &Arc<StoredObject>,
-        pod: &str,
-        dry_run: bool,
-    ) -> Result<()> {
+    fn count_down(&mut self, kind: KindId, budget: &StoredObject, pod: &str, dry_run: bool) -> Result<()> {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
             let cause = Cause::new("DisruptionBudget", "", message);
@@ -153,7 +143,7 @@ impl ApiServer {
         if dry_run {
             return Ok(());
         }
-        let mut changed = StoredObject::clone(budget);
+        let mut changed = budget.clone();
         let time = self.now.truncate_to_secs().to_string();
         for (path, value) in [
             (&["status", "disruptionsAllowed"][..], Value::from(allowed - 1)),
@@ -185,10 +175,10 @@ impl ApiServer {
     /// # Upstream
     /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
     pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response> {
-        let (kind, namespace, name) = (key.kind, key.namespace, key.name);
+        let (kind, name) = (key.kind, key.name);
         let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {
-            check_names(self.version, &sent.object.meta, namespace, name)?;
+            self.check_names(&sent.object.meta, key)?;
         }
         let node = sent.object.text_at(&["target", "name"]);
         let target = sent.object.text_at(&["target", "kind"]);

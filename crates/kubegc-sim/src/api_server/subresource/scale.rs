@@ -12,13 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{ApiServer, SCALE};
 use crate::{
     Manifest, StoredObject,
-    api_server::{
-        Key, Response,
-        apply::ApplyOptions,
-        crd,
-        patch::accepted,
-        update::{Part, check_names},
-    },
+    api_server::{Key, Response, apply::ApplyOptions, crd, update::Part},
     label_selector,
     object::put_meta,
     status::{self, Cause, Result},
@@ -93,7 +87,7 @@ impl ApiServer {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let shown = paths.before(&existing);
-        let format = accepted(self.version, self.resource(key.kind), content_type)?;
+        let format = self.accepted(key.kind, content_type)?;
         let (patched, _) = self.patched_json(format, shown, Node::Unknown, body)?;
         if let Some(replicas) = patched.pointer("/spec/replicas")
             && !(replicas.is_number() || replicas.is_null())
@@ -171,7 +165,8 @@ impl ApiServer {
         meta: &ObjectMeta,
         replicas: i64,
     ) -> Result<Response> {
-        check_names(self.version, meta, &existing.meta.namespace, &existing.meta.name)?;
+        let key = Key::new(kind, &existing.meta.namespace, &existing.meta.name);
+        self.check_names(meta, key)?;
         // For custom resources, the resulting object is validated.
         if !paths.custom || !self.settings.types {
             check_replicas(self.version, replicas, &existing.meta.name)?;
