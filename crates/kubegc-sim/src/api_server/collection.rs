@@ -59,16 +59,14 @@ impl ApiServer {
     fn delete_listed(&mut self, kind: KindId, list: Response, options: &DeleteOptions) -> Result<Response> {
         self.deletes_collections(kind)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
-        let mut grace = options.grace_period_seconds;
         let mut warnings = self.deletion_warnings(kind, options);
+        let mut each = options.clone();
         for object in list.items() {
             if each_its_own {
-                grace = options.grace_period_seconds;
+                each.grace_period_seconds = options.grace_period_seconds;
             }
-            let mut options = options.clone();
-            options.grace_period_seconds = grace;
             let key = Key::new(kind, &object.meta.namespace, &object.meta.name);
-            match self.delete_object(key, &options, &mut grace) {
+            match self.delete_object(key, &mut each) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
                 Ok((response, _)) => {
                     let mut new = response.warnings;

@@ -346,22 +346,15 @@ impl ApiServer {
     /// [`pkg/registry/resource`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/resource/utils.go).
     fn admin_access_problem(&self, object: &StoredObject) -> Option<Cause> {
         const LABEL: &str = "resource.kubernetes.io/admin-access";
-        let requests = [
-            object.at(&["spec", "devices", "requests"]),
-            object.at(&["spec", "spec", "devices", "requests"]),
+        let paths = [
+            &["spec", "devices", "requests"][..],
+            &["spec", "spec", "devices", "requests"],
         ];
-        let mut requests = requests
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_array)
-            .flatten();
+        let mut requests = paths.into_iter().flat_map(|path| object.list_at(path));
         let index = requests.position(|request| request["exactly"]["adminAccess"] == true)?;
         let namespace = self.namespace_object(&object.meta.namespace)?;
-        let is_allowed = namespace
-            .meta
-            .labels
-            .get(LABEL)
-            .is_some_and(|label| **label == *"true");
+        let label = namespace.meta.labels.get(LABEL);
+        let is_allowed = label.is_some_and(|label| **label == *"true");
         let problem =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         let field = format!("spec.devices.requests[{index}].adminAccess");
@@ -486,10 +479,8 @@ pub(super) fn drop_ignored_metadata(object: &mut StoredObject) {
 fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
     if labelled {
         let name = Arc::clone(&object.meta.name);
-        object
-            .meta
-            .labels
-            .insert("kubernetes.io/metadata.name".into(), name);
+        let labels = &mut object.meta.labels;
+        labels.insert("kubernetes.io/metadata.name".into(), name);
     }
     let mut finalizers = namespace::spec_finalizers(object).to_vec();
     if !finalizers.contains(&json!("kubernetes")) {

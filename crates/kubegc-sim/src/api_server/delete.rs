@@ -93,12 +93,11 @@ impl ApiServer {
         if !self.resource(key.kind).verbs.delete {
             return Err(status::method_not_allowed(self.resource(key.kind), None));
         }
-        let mut grace = options.grace_period_seconds;
         let (mut response, is_removed) = match special {
             Special::Namespace => namespace::delete(self, key, options)?,
             Special::CustomResourceDefinition => crd::delete(self, key, options)?,
             Special::Service => service::delete(self, key, options)?,
-            Special::Pod | Special::None => self.delete_object(key, options, &mut grace)?,
+            Special::Pod | Special::None => self.delete_object(key, &mut options.clone())?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
         if !is_removed
@@ -110,18 +109,13 @@ impl ApiServer {
         Ok((response, is_removed))
     }
 
-    /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
+    /// Deletes one object of any kind. The options get the resulting grace period: a collection uses it for
     /// the next object.
-    pub(super) fn delete_object(
-        &mut self,
-        key: Key<'_>,
-        options: &DeleteOptions,
-        grace: &mut Option<i64>,
-    ) -> Outcome {
+    pub(super) fn delete_object(&mut self, key: Key<'_>, options: &mut DeleteOptions) -> Outcome {
         let (kind, existing) = (key.kind, self.existing(key)?);
         self.check_preconditions(kind, &existing.meta, options, false)?;
         let mut expected_version = self.expected_version(options).cloned();
-        let Ok(graceful) = self.gracefulness(kind, &existing, grace) else {
+        let Ok(graceful) = self.gracefulness(kind, &existing, &mut options.grace_period_seconds) else {
             return Ok((self.deleted(kind, existing), false));
         };
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;

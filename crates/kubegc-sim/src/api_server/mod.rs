@@ -178,7 +178,8 @@ impl ApiServer {
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut shape = Shape::default();
         for (_, resource) in catalog.iter() {
-            shape.add(resource.clone());
+            // Kinds are unique in a catalog.
+            let _added = shape.add(resource.clone());
         }
         let tables = vec![None; shape.tables.len()];
         Self {
@@ -272,11 +273,9 @@ impl ApiServer {
             Arc::make_mut(&mut self.shape).kinds[kind.index()].served = true;
             return Ok(kind);
         }
-        // Tried on a copy first, so that an error has no side effect.
-        self.shape.catalog.clone().add(resource.clone())?;
-        let kind = Arc::make_mut(&mut self.shape).add(resource);
+        let kind = Arc::make_mut(&mut self.shape).add(resource)?;
         self.tables.resize(self.shape.tables.len(), None);
-        kind.ok_or_else(|| FieldError::invalid("kind", "", "is in the catalog already"))
+        Ok(kind)
     }
 
     /// The current time of the server, used for timestamps.

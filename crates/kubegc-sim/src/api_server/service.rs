@@ -24,8 +24,7 @@ const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #9
 /// the Service waits for a finalizer.
 pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let service = server.existing(key)?;
-    let mut grace = options.grace_period_seconds;
-    let (mut response, is_removed) = server.delete_object(key, options, &mut grace)?;
+    let (mut response, is_removed) = server.delete_object(key, &mut options.clone())?;
     if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         if !options.dry_run {
             delete_endpoints(server, &service.meta);
@@ -116,10 +115,7 @@ fn delete_endpoints(server: &mut ApiServer, service: &ObjectMeta) {
     let Some(kind) = server.shape.catalog.by_resource("", "v1", "endpoints") else {
         return;
     };
-    let (key, options) = (
-        Key::new(kind, &service.namespace, &service.name),
-        DeleteOptions::default(),
-    );
+    let key = Key::new(kind, &service.namespace, &service.name);
     // Without preconditions the only error is a 404: a Service need not have Endpoints.
-    let _ignored = server.without_webhooks(|server| server.delete_object(key, &options, &mut None));
+    let _ignored = server.without_webhooks(|server| server.delete_object(key, &mut DeleteOptions::default()));
 }

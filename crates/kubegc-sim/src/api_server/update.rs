@@ -116,8 +116,8 @@ impl ApiServer {
         let expects_uid = !new.meta.uid.is_empty();
         let other_uid = |stored: &str| {
             let why = format!(
-                "StorageError: invalid new, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                 Precondition failed: UID in precondition: {}, UID in new meta: {stored}",
+                "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                 Precondition failed: UID in precondition: {}, UID in object meta: {stored}",
                 self.storage_key(key),
                 new.meta.uid,
             );

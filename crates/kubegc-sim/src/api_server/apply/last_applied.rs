@@ -14,11 +14,7 @@ const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub(super) const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
 
 fn annotation(object: &Value) -> Option<&str> {
-    let text = object
-        .get("metadata")?
-        .get("annotations")?
-        .get(ANNOTATION)?
-        .as_str();
+    let text = object.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str();
     text.filter(|text| !text.is_empty())
 }
 

@@ -226,11 +226,9 @@ impl Managers {
             if manager.is_some_and(|manager| entry.manager.is(manager)) {
                 continue;
             }
-            entry.fields = entry
-                .fields
-                .without(&comparison.modified)
-                .without(&comparison.added)
-                .without(&comparison.removed);
+            entry.fields = entry.fields.without(&comparison.modified);
+            entry.fields = entry.fields.without(&comparison.added);
+            entry.fields = entry.fields.without(&comparison.removed);
         }
         self.0.retain(|entry| !entry.fields.is_empty());
     }

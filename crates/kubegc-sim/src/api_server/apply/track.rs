@@ -94,10 +94,8 @@ impl ApiServer {
 
 /// Removes the managers from an object in its JSON form and returns them; `None` where it has none.
 pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
-    let list = object
-        .get_mut("metadata")?
-        .as_object_mut()?
-        .remove("managedFields")?;
+    let metadata = object.get_mut("metadata")?.as_object_mut();
+    let list = metadata?.remove("managedFields")?;
     Managers::read(&list).filter(|managers| !managers.is_empty())
 }
 

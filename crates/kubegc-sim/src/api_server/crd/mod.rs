@@ -49,8 +49,7 @@ pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptio
     let (kind, existing) = (key.kind, server.existing(key)?);
     server.check_preconditions(kind, &existing.meta, options, true)?;
     if existing.meta.is_deleting() {
-        let mut grace = options.grace_period_seconds;
-        return server.delete_object(key, options, &mut grace);
+        return server.delete_object(key, &mut options.clone());
     }
     let now = server.now;
     let outcome = server.mark(kind, &existing, options, |object| {

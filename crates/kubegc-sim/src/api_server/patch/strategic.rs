@@ -115,11 +115,8 @@ impl Merge {
 
     /// Applies `$setElementOrder` together with the patch of its list.
     fn ordered_lists(&self, original: &mut Object, patch: &mut Object, place: Node<'_>) -> Result<()> {
-        let directives: Vec<String> = patch
-            .keys()
-            .filter(|key| key.starts_with(ELEMENT_ORDER))
-            .cloned()
-            .collect();
+        let directives = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER));
+        let directives: Vec<String> = directives.cloned().collect();
         for directive in directives {
             let Some(Value::Array(order)) = patch.remove(&directive) else {
                 return Err(malformed("setElementOrder list"));

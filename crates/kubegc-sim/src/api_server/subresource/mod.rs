@@ -77,6 +77,10 @@ impl ApiServer {
         let has_scale = |definition| crd::scale(definition, &resource.version).is_some();
         let mut all = ALL.to_vec();
         all.retain(|one| match one.name {
+            // There are `pods` of other groups.
+            "binding" | "ephemeralcontainers" | "eviction" | "resize" if known.special != Special::Pod => {
+                false
+            }
             name if !resource.custom => Facts::of(resource).has(name, self.version),
             "status" => definition.is_none() || known.status_subresource,
             "scale" => definition.is_some_and(|definition| has_scale(definition)),

@@ -120,11 +120,7 @@ impl ApiServer {
         }
         let is_applied = applied.pointer("/spec/replicas").is_some();
         if self.tracks_sent_fields() {
-            let stored = paths
-                .before(&existing)
-                .pointer("/spec/replicas")
-                .and_then(Value::as_i64)
-                .unwrap_or(0);
+            let stored = paths.before(&existing)["spec"]["replicas"].as_i64().unwrap_or(0);
             if is_applied && replicas != stored && !options.force {
                 return Err(self.scale_conflict());
             }
@@ -218,11 +214,10 @@ impl Paths {
         };
         let mut status = json!({"replicas": number(&self.present).unwrap_or(0)});
         let selector = match &self.selector {
-            Some(path) => object
-                .at(path)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            Some(path) => {
+                let text = object.at(path).and_then(Value::as_str);
+                text.unwrap_or_default().to_owned()
+            }
             None if self.custom => String::new(),
             None => selector_text(object.at(&["spec", "selector"])),
         };
