@@ -300,6 +300,9 @@ impl Cause {
 /// An error that is returned to the client.
 pub(crate) type Refusal = Box<Status>;
 
+/// The result of a request, or of a part of it.
+pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
+
 /// The problem of a body that cannot be read.
 impl From<FieldError> for Refusal {
     fn from(error: FieldError) -> Self {

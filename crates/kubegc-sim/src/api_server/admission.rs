@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    status::{self, Refusal, RefusedBy},
+    status::{self, Refusal, RefusedBy, Result},
     types,
 };
 
@@ -59,7 +59,7 @@ impl ApiServer {
     /// `ShouldCallHook` in
     /// [`generic/webhook.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go),
     /// `MatchNamespaceSelector` in `namespace/matcher.go`, `MatchObjectSelector` in `object/matcher.go`.
-    pub(super) fn admit(&self, request: Request<'_>) -> Result<(), Refusal> {
+    pub(super) fn admit(&self, request: Request<'_>) -> Result<()> {
         let unreachable = self.webhooks.iter();
         let mut unreachable = unreachable.filter_map(|one| Some((&one.webhook, one.failure.as_ref()?)));
         match unreachable.find(|(webhook, _)| self.is_called(webhook, request)) {
@@ -69,7 +69,7 @@ impl ApiServer {
     }
 
     /// Admits an object that is to be written. Returns warnings.
-    pub(super) fn admit_object(&mut self, write: Write<'_>) -> Result<Vec<String>, Refusal> {
+    pub(super) fn admit_object(&mut self, write: Write<'_>) -> Result<Vec<String>> {
         let request = Request::new(write.kind, write.part, write.old, Some(write.new));
         self.admit(request)?;
         let is_whole = write.part == Part::Whole;
@@ -93,7 +93,7 @@ impl ApiServer {
         kind: KindId,
         existing: &StoredObject,
         dry_run: bool,
-    ) -> Result<Vec<String>, Refusal> {
+    ) -> Result<Vec<String>> {
         let request = Request {
             dry_run,
             ..Request::new(kind, Part::Whole, Some(existing), None)

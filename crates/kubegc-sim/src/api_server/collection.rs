@@ -7,7 +7,7 @@ use kubegc_core::{DeleteOptions, KindId, deletion::DeleteOptionsSpec, version::b
 use super::{ApiServer, Key, Response, delete::valid};
 use crate::{
     Filter, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 impl ApiServer {
@@ -28,7 +28,7 @@ impl ApiServer {
         options: &DeleteOptions,
     ) -> Response {
         self.deletes_collections(kind)
-            .and_then(|()| self.try_list(kind, namespace, filter))
+            .and_then(|()| self.listed(kind, namespace, filter))
             .and_then(|list| self.delete_listed(kind, list, options))
             .into()
     }
@@ -47,7 +47,7 @@ impl ApiServer {
             .into()
     }
 
-    fn deletes_collections(&self, kind: KindId) -> Result<(), Refusal> {
+    fn deletes_collections(&self, kind: KindId) -> Result<()> {
         self.kind(kind)?;
         if self.resource(kind).verbs.delete_collection {
             return Ok(());
@@ -56,24 +56,17 @@ impl ApiServer {
     }
 
     /// Deletes the objects of a list, and responds with it.
-    fn delete_listed(
-        &mut self,
-        kind: KindId,
-        list: Response,
-        options: &DeleteOptions,
-    ) -> Result<Response, Refusal> {
+    fn delete_listed(&mut self, kind: KindId, list: Response, options: &DeleteOptions) -> Result<Response> {
         self.deletes_collections(kind)?;
         let each_its_own = self.version.has(behavior::COLLECTION_OPTIONS_ARE_COPIED);
-        let mut grace = options.grace_period_seconds;
         let mut warnings = self.deletion_warnings(kind, options);
+        let mut each = options.clone();
         for object in list.items() {
             if each_its_own {
-                grace = options.grace_period_seconds;
+                each.grace_period_seconds = options.grace_period_seconds;
             }
-            let mut options = options.clone();
-            options.grace_period_seconds = grace;
             let key = Key::new(kind, &object.meta.namespace, &object.meta.name);
-            match self.delete_object(key, &options, &mut grace) {
+            match self.delete_object(key, &mut each) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
                 Ok((response, _)) => {
                     let mut new = response.warnings;

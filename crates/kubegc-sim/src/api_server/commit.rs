@@ -16,7 +16,10 @@ impl ApiServer {
         mut object: StoredObject,
         event_type: EventType,
     ) -> Arc<StoredObject> {
-        let position = self.next_revision(kind);
+        self.revision += 1;
+        let position = self.shape.kinds[kind.index()].table as usize;
+        self.tables_by_change.retain(|other| *other != position);
+        self.tables_by_change.push(position);
         let is_removed = event_type == EventType::Deleted;
         if self.settings.quota_controller
             && !is_removed
@@ -44,15 +47,6 @@ impl ApiServer {
             self.adjust_quotas(kind, previous.as_deref(), stored);
         }
         object
-    }
-
-    /// Starts a revision; returns the position of its table.
-    fn next_revision(&mut self, kind: KindId) -> usize {
-        self.revision += 1;
-        let table = self.shape.kinds[kind.index()].table as usize;
-        self.tables_by_change.retain(|other| *other != table);
-        self.tables_by_change.push(table);
-        table
     }
 
     /// Draws a uid that no object of this server has had.
@@ -91,27 +85,23 @@ impl ApiServer {
     }
 
     /// The key in etcd, as some error messages print it.
-    pub(super) fn storage_key(
-        &self,
-        Key {
-            kind,
-            namespace,
-            name,
-        }: Key<'_>,
-    ) -> String {
-        let (resource, namespace) = (self.resource(kind), self.namespace_of(kind, namespace));
+    pub(super) fn storage_key(&self, key: Key<'_>) -> String {
+        let (resource, namespace) = (
+            self.resource(key.kind),
+            self.namespace_of(key.kind, key.namespace),
+        );
         let plural = &*resource.resource;
-        let mut key = match resource.custom {
+        let mut path = match resource.custom {
             true => format!("/registry/{}/{plural}", resource.group),
             false => {
                 let place = Facts::of(resource).value("key", self.version);
                 format!("/registry/{}", place.unwrap_or(plural))
             }
         };
-        for part in [namespace, name].into_iter().filter(|part| !part.is_empty()) {
-            key.push('/');
-            key.push_str(part);
+        for part in [namespace, key.name].into_iter().filter(|part| !part.is_empty()) {
+            path.push('/');
+            path.push_str(part);
         }
-        key
+        path
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubegc_core::{ApiResource, KindId};
 
 use super::ApiServer;
-use crate::status::{self, Refusal, RefusedBy};
+use crate::status::{self, RefusedBy, Result};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ConversionWebhook {
@@ -88,7 +88,7 @@ impl ApiServer {
     }
 
     /// Refuses a request for stored objects that cannot be converted to the version of a kind.
-    pub(super) fn check_conversion(&self, kind: KindId) -> Result<(), Refusal> {
+    pub(super) fn check_conversion(&self, kind: KindId) -> Result<()> {
         match self.broken_conversion(kind) {
             None => Ok(()),
             Some(webhook) => {

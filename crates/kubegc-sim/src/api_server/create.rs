@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::{
     ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, crd, hooks, namespace,
-    update::{Part, Write, without_equal_references},
+    update::{Part, Write},
 };
 use crate::{
     Manifest, StoredObject, rng,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Refusal, Result},
     types::{self, facts::Facts},
 };
 
@@ -44,7 +44,7 @@ impl ApiServer {
     }
 
     /// An object, decoded again by its type.
-    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject, Refusal> {
+    pub(super) fn retyped(&self, kind: KindId, object: StoredObject) -> Result<StoredObject> {
         if self.is_decoded(kind) {
             self.manifest(kind, object.to_json(self.resource(kind)))
         } else {
@@ -61,7 +61,7 @@ impl ApiServer {
     }
 
     /// Decodes an object that was sent to a kind's URL.
-    pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject, Refusal> {
+    pub(super) fn manifest(&self, kind: KindId, object: Value) -> Result<StoredObject> {
         self.kind(kind)?;
         let resource = self.resource(kind);
         let text = |key: &str| object[key].as_str().unwrap_or_default().to_owned();
@@ -144,7 +144,7 @@ impl ApiServer {
         object: Value,
         api_version: &str,
         sent_kind: &str,
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject> {
         let resource = self.resource(kind);
         let expected = resource.api_version();
         let refuse = |problem: String| status::cannot_be_handled(resource, &resource.kind, &problem);
@@ -182,12 +182,12 @@ impl ApiServer {
         mut object: StoredObject,
         uid: Option<Uid>,
         applied: Option<ManagedFields>,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let known = self.kind(kind)?.clone();
         crd::refuse_while_terminating(self, kind, &object.meta.name)?;
         self.place(kind, namespace, &mut object)?;
         self.name_generated(kind, &mut object);
-        let mut warnings = without_equal_references(self.version, &mut object.meta, "");
+        let mut warnings = self.without_equal_references(&mut object.meta, "");
         namespace::refuse_content(self, kind, &object)?;
 
         match applied {
@@ -213,12 +213,9 @@ impl ApiServer {
             types::admission::complete(self, self.resource(kind), &mut object, None)?;
         }
         let request = hooks::Request::new(kind, Part::Whole, None, None);
-        self.mutate(request, Some(&mut object), |object| {
-            if typed {
-                types::admission::complete(self, self.resource(kind), object, None)
-            } else {
-                Ok(())
-            }
+        self.mutate(request, Some(&mut object), |object| match typed {
+            true => types::admission::complete(self, self.resource(kind), object, None),
+            false => Ok(()),
         })?;
         let meta = &mut object.meta;
         meta.deletion_timestamp = None;
@@ -247,9 +244,9 @@ impl ApiServer {
         if typed {
             object.meta.uid = uid.clone().unwrap_or_else(|| self.draw_uid());
             self.prepare_typed(kind, &mut object, None, Part::Whole)?;
-        }
-        if known.special == Special::Service && typed {
-            super::service::refuse_unreferable(self, &object)?;
+            if known.special == Special::Service {
+                super::service::refuse_unreferable(self, &object)?;
+            }
         }
         let is_allocated_first = typed && self.is_allocated_first(kind);
         if is_allocated_first {
@@ -272,9 +269,8 @@ impl ApiServer {
         if let Some(existing) = self.object(kind, &object.meta.namespace, &object.meta.name) {
             let deleting = existing.meta.is_deleting();
             // The server knows only that there is a prefix, not that it completed the name.
-            let suffix = match self.version.has(NAMES_ARE_DRAWN_AGAIN)
-                && !object.text_at(&["metadata", "generateName"]).is_empty()
-            {
+            let has_prefix = !object.text_at(&["metadata", "generateName"]).is_empty();
+            let suffix = match has_prefix && self.version.has(NAMES_ARE_DRAWN_AGAIN) {
                 true => ", the server was not able to generate a unique name for the object",
                 false => "",
             };
@@ -307,25 +303,25 @@ impl ApiServer {
     pub(super) fn kind_problems(&self, write: Write<'_>) -> Vec<Cause> {
         let resource = self.resource(write.kind);
         let (is_whole, is_typed) = (write.part == Part::Whole, self.schema(write.kind).is_some());
+        let is_definition = self.special(write.kind) == Special::CustomResourceDefinition;
         match (&*resource.group, &*resource.kind) {
-            _ if self.special(write.kind) == Special::CustomResourceDefinition => {
-                match self.settings.types && is_whole {
-                    true => self.definition_problems(write),
-                    false => Vec::new(),
+            // `v1beta1` requires less than is checked here; there is no check of its own.
+            _ if is_definition && self.settings.types && is_whole && &*resource.version != "v1beta1" => {
+                let causes = crd::validation::problems(self.version, write);
+                #[cfg(feature = "cel")]
+                if causes.is_empty() {
+                    return self.rules().definition(write);
                 }
+                causes
             }
-            _ if resource.custom => match self.is_decoded_by_schema(write.kind) {
-                true => self.custom_problems(write),
-                false => Vec::new(),
-            },
+            _ if resource.custom && self.is_decoded_by_schema(write.kind) => self.custom_problems(write),
+            _ if is_definition || resource.custom => Vec::new(),
             #[cfg(feature = "cel")]
             (super::admission::GROUP, kind @ ("MutatingAdmissionPolicy" | "ValidatingAdmissionPolicy")) => {
-                match is_whole && is_typed {
-                    true => self
-                        .rules()
-                        .policy_problems(write, kind == "MutatingAdmissionPolicy"),
-                    false => Vec::new(),
-                }
+                let is_mutating = kind == "MutatingAdmissionPolicy";
+                let problems =
+                    (is_whole && is_typed).then(|| self.rules().policy_problems(write, is_mutating));
+                problems.unwrap_or_default()
             }
             #[cfg(feature = "cel")]
             (super::admission::GROUP, _) => self.rules().conditions(write),
@@ -350,22 +346,15 @@ impl ApiServer {
     /// [`pkg/registry/resource`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/resource/utils.go).
     fn admin_access_problem(&self, object: &StoredObject) -> Option<Cause> {
         const LABEL: &str = "resource.kubernetes.io/admin-access";
-        let requests = [
-            object.at(&["spec", "devices", "requests"]),
-            object.at(&["spec", "spec", "devices", "requests"]),
+        let paths = [
+            &["spec", "devices", "requests"][..],
+            &["spec", "spec", "devices", "requests"],
         ];
-        let mut requests = requests
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_array)
-            .flatten();
+        let mut requests = paths.into_iter().flat_map(|path| object.list_at(path));
         let index = requests.position(|request| request["exactly"]["adminAccess"] == true)?;
         let namespace = self.namespace_object(&object.meta.namespace)?;
-        let is_allowed = namespace
-            .meta
-            .labels
-            .get(LABEL)
-            .is_some_and(|label| **label == *"true");
+        let label = namespace.meta.labels.get(LABEL);
+        let is_allowed = label.is_some_and(|label| **label == *"true");
         let problem =
             format!("admin access to devices requires the `{LABEL}: true` label on the containing namespace");
         let field = format!("spec.devices.requests[{index}].adminAccess");
@@ -373,7 +362,7 @@ impl ApiServer {
     }
 
     /// Sets the namespace of the request.
-    fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<(), Refusal> {
+    fn place(&self, kind: KindId, namespace: &str, object: &mut StoredObject) -> Result<()> {
         let own = &mut object.meta.namespace;
         if !self.resource(kind).is_namespaced() {
             if !own.is_empty() {
@@ -414,7 +403,8 @@ impl ApiServer {
             false => 1,
         };
         for _ in 0..draws {
-            object.meta.name = self.draw_name(&prefix).into();
+            self.uids_generated += 1;
+            object.meta.name = format!("{prefix}{}", self.letters(self.uids_generated)).into();
             let meta = &object.meta;
             if self.object(kind, &meta.namespace, &meta.name).is_none() {
                 return;
@@ -433,11 +423,6 @@ impl ApiServer {
         let response = write(&mut copy);
         self.uids_generated = copy.uids_generated;
         response
-    }
-
-    fn draw_name(&mut self, prefix: &str) -> String {
-        self.uids_generated += 1;
-        format!("{prefix}{}", self.letters(self.uids_generated))
     }
 
     /// Five letters of a generated name, by a number that no other name of the prefix has.
@@ -494,10 +479,8 @@ pub(super) fn drop_ignored_metadata(object: &mut StoredObject) {
 fn prepare_namespace(object: &mut StoredObject, labelled: bool) {
     if labelled {
         let name = Arc::clone(&object.meta.name);
-        object
-            .meta
-            .labels
-            .insert("kubernetes.io/metadata.name".into(), name);
+        let labels = &mut object.meta.labels;
+        labels.insert("kubernetes.io/metadata.name".into(), name);
     }
     let mut finalizers = namespace::spec_finalizers(object).to_vec();
     if !finalizers.contains(&json!("kubernetes")) {

@@ -13,7 +13,7 @@ use kubegc_core::{
 use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
 use crate::{
     StoredObject,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
 };
 
 /// After a graceful update in the same request, the resourceVersion precondition is compared with the version
@@ -31,14 +31,11 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
                            to remove them or set propagationPolicy=Orphan to suppress this warning";
 
 /// The response to a deletion, and whether the object is removed, which not every response shows.
-pub(super) type Outcome = (Response, bool);
+pub(super) type Outcome = Result<(Response, bool)>;
 
-/// A graceful deletion that starts, or whose grace period becomes shorter.
-struct Graceful {
-    deletion: Timestamp,
-    seconds: i64,
-    first: bool,
-}
+/// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion starts.
+#[derive(Clone, Copy)]
+struct Graceful(Timestamp, i64, bool);
 
 /// A graceful deletion is in progress, and the request changes nothing.
 struct Pending;
@@ -91,17 +88,16 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Result<Outcome, Refusal> {
+    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Outcome {
         let special = self.kind(key.kind)?.special;
         if !self.resource(key.kind).verbs.delete {
             return Err(status::method_not_allowed(self.resource(key.kind), None));
         }
-        let mut grace = options.grace_period_seconds;
         let (mut response, is_removed) = match special {
             Special::Namespace => namespace::delete(self, key, options)?,
             Special::CustomResourceDefinition => crd::delete(self, key, options)?,
             Special::Service => service::delete(self, key, options)?,
-            Special::Pod | Special::None => self.delete_object(key, options, &mut grace)?,
+            Special::Pod | Special::None => self.delete_object(key, &mut options.clone())?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
         if !is_removed
@@ -113,36 +109,36 @@ impl ApiServer {
         Ok((response, is_removed))
     }
 
-    /// Deletes one object of any kind. `grace` becomes the resulting grace period: a collection uses it for
+    /// Deletes one object of any kind. The options get the resulting grace period: a collection uses it for
     /// the next object.
-    pub(super) fn delete_object(
-        &mut self,
-        key: Key<'_>,
-        options: &DeleteOptions,
-        grace: &mut Option<i64>,
-    ) -> Result<Outcome, Refusal> {
+    pub(super) fn delete_object(&mut self, key: Key<'_>, options: &mut DeleteOptions) -> Outcome {
         let (kind, existing) = (key.kind, self.existing(key)?);
-        let mut expected_version = self.expectations(kind, &existing.meta, options)?;
-        let Ok(graceful) = self.gracefulness(kind, &existing, grace) else {
+        self.check_preconditions(kind, &existing.meta, options, false)?;
+        let mut expected_version = self.expected_version(options).cloned();
+        let Ok(graceful) = self.gracefulness(kind, &existing, &mut options.grace_period_seconds) else {
             return Ok((self.deleted(kind, existing), false));
         };
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
-        let finalizers = self.finalizers_after(kind, &existing.meta, options);
+        let default = self.resource(kind).default_deletion;
+        let finalizers = match self.settings.garbage_collection {
+            true => finalizers_of_deletion(&existing.meta.finalizers, default, options.propagation),
+            false => None,
+        };
         let mut last = existing;
         if graceful.is_some() || finalizers.is_some() || !last.meta.finalizers.is_empty() {
             let mut meta = last.meta.clone();
             if let Some(finalizers) = finalizers {
                 meta.finalizers = finalizers;
             }
-            let stays = match &graceful {
-                Some(graceful) => {
-                    meta.deletion_timestamp = Some(graceful.deletion);
-                    meta.deletion_grace_period_seconds = Some(graceful.seconds);
-                    if graceful.first && meta.generation > 0 {
+            let stays = match graceful {
+                Some(Graceful(deletion, seconds, is_first)) => {
+                    meta.deletion_timestamp = Some(deletion);
+                    meta.deletion_grace_period_seconds = Some(seconds);
+                    if is_first && meta.generation > 0 {
                         meta.generation += 1;
                     }
                     last = self.store_meta(kind, last, meta, options.dry_run);
-                    !last.meta.finalizers.is_empty() || graceful.seconds > 0
+                    !last.meta.finalizers.is_empty() || seconds > 0
                 }
                 None if meta.finalizers.is_empty() => false,
                 None => {
@@ -185,14 +181,23 @@ impl ApiServer {
         Ok((self.deleted(kind, last).with(warnings), true))
     }
 
-    /// Checks the preconditions and returns the expected version for the removal of the object.
-    fn expectations(
+    /// Checks the preconditions of a deletion. `is_marked`: whether the object is a namespace or definition
+    /// that is only marked, whose errors have the wording of the storage layer.
+    pub(super) fn check_preconditions(
         &self,
         kind: KindId,
         meta: &ObjectMeta,
         options: &DeleteOptions,
-    ) -> Result<Option<ResourceVersion>, Refusal> {
-        self.check_preconditions(meta, options, |what, expected, found| {
+        is_marked: bool,
+    ) -> Result<()> {
+        let (expected, resource) = (&options.preconditions, self.resource(kind));
+        let refuse = |what: &str, expected: &str, found: &str| {
+            if is_marked {
+                let why = format!(
+                    "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
+                );
+                return status::conflict(resource, &meta.name, &why);
+            }
             let change = match what {
                 "UID" => "deleted and then recreated",
                 _ => "modified",
@@ -201,48 +206,28 @@ impl ApiServer {
                 "the {what} in the precondition ({expected}) does not match the {what} in record ({found}). \
                  The object might have been {change}"
             );
-            status::kind_conflict(self.version, self.resource(kind), &meta.name, &why)
-        })?;
-        let version = options.preconditions.resource_version.clone();
-        Ok(version.filter(|_| self.version.has(behavior::RESOURCE_VERSION_PRECONDITION)))
-    }
-
-    /// Checks the preconditions of a namespace or a definition. Errors have the wording of the storage layer.
-    pub(super) fn check_before_marking(
-        &self,
-        kind: KindId,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-    ) -> Result<(), Refusal> {
-        self.check_preconditions(meta, options, |what, expected, found| {
-            let why = format!(
-                "Precondition failed: {what} in precondition: {expected}, {what} in object meta: {found}"
-            );
-            status::conflict(self.resource(kind), &meta.name, &why)
-        })
-    }
-
-    /// Checks the preconditions of a deletion. `refuse` gets what differs, and its expected and stored value.
-    fn check_preconditions(
-        &self,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-        refuse: impl Fn(&str, &str, &str) -> Refusal,
-    ) -> Result<(), Refusal> {
-        let expected = &options.preconditions;
-        if let Some(uid) = &expected.uid
-            && *uid != meta.uid
-        {
+            status::kind_conflict(self.version, resource, &meta.name, &why)
+        };
+        if let Some(uid) = expected.uid.as_ref().filter(|uid| **uid != meta.uid) {
             return Err(refuse("UID", &uid.text(), &meta.uid.text()));
         }
-        let is_compared = self.version.has(behavior::RESOURCE_VERSION_PRECONDITION);
-        match &expected.resource_version {
-            Some(version) if is_compared && *version != meta.resource_version => {
+        match self.expected_version(options) {
+            Some(version) if *version != meta.resource_version => {
                 let (expected, found) = (version.as_str(), meta.resource_version.as_str());
                 Err(refuse("ResourceVersion", expected, found).by(RefusedBy::Conflict))
             }
             _ => Ok(()),
         }
+    }
+
+    /// The resourceVersion that a deletion expects, in releases that compare it.
+    fn expected_version<'o>(&self, options: &'o DeleteOptions) -> Option<&'o ResourceVersion> {
+        let is_compared = self.version.has(behavior::RESOURCE_VERSION_PRECONDITION);
+        options
+            .preconditions
+            .resource_version
+            .as_ref()
+            .filter(|_| is_compared)
     }
 
     /// The graceful deletion that a request starts or changes; `None` for a deletion that is not graceful.
@@ -266,7 +251,6 @@ impl ApiServer {
             return Ok(None);
         }
         let meta = &object.meta;
-        let first = meta.deletion_timestamp.is_none();
         if let Some(end) = meta.deletion_timestamp {
             let stored = match meta.deletion_grace_period_seconds.map(settled) {
                 None | Some(0) => return Ok(None),
@@ -277,11 +261,7 @@ impl ApiServer {
                 return Err(Pending);
             }
             let deletion = later(later(end, stored.saturating_neg()), seconds);
-            return Ok(Some(Graceful {
-                deletion,
-                seconds,
-                first,
-            }));
+            return Ok(Some(Graceful(deletion, seconds, false)));
         }
         let mut seconds = grace
             .or_else(|| object.at(&["spec", "terminationGracePeriodSeconds"])?.as_i64())
@@ -292,25 +272,7 @@ impl ApiServer {
         }
         let seconds = *grace.insert(settled(seconds));
         let deletion = later(self.now.truncate_to_secs(), seconds);
-        Ok(Some(Graceful {
-            deletion,
-            seconds,
-            first,
-        }))
-    }
-
-    /// The finalizers after the garbage collector's part in this deletion; `None` if the set is unchanged.
-    fn finalizers_after(
-        &self,
-        kind: KindId,
-        meta: &ObjectMeta,
-        options: &DeleteOptions,
-    ) -> Option<Vec<Arc<str>>> {
-        if !self.settings.garbage_collection {
-            return None;
-        }
-        let default = self.resource(kind).default_deletion;
-        finalizers_of_deletion(&meta.finalizers, default, options.propagation)
+        Ok(Some(Graceful(deletion, seconds, true)))
     }
 
     /// Stores metadata if it changed.
@@ -346,7 +308,7 @@ impl ApiServer {
         existing: &StoredObject,
         options: &DeleteOptions,
         change: impl FnOnce(&mut StoredObject),
-    ) -> Result<Outcome, Refusal> {
+    ) -> Outcome {
         let warnings = self.admit_deletion(kind, existing, options.dry_run)?;
         let mut object = existing.clone();
         object.meta.deletion_timestamp = Some(self.now.truncate_to_secs());
@@ -370,10 +332,7 @@ impl ApiServer {
 }
 
 /// The options, if they are consistent.
-pub(super) fn valid(
-    version: KubernetesVersion,
-    options: &DeleteOptionsSpec,
-) -> Result<DeleteOptions, Refusal> {
+pub(super) fn valid(version: KubernetesVersion, options: &DeleteOptionsSpec) -> Result<DeleteOptions> {
     options
         .validate()
         .map_err(|errors| status::invalid_delete_options(version, &errors))

@@ -5,7 +5,7 @@ use kubegc_core::{Behavior, KindId};
 use super::{ApiServer, Key, Response};
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::{
         self,
         defaults::{object_mut, objects_in, text},
@@ -27,7 +27,7 @@ impl ApiServer {
             .into()
     }
 
-    fn try_export(&self, key: Key<'_>, exact: bool) -> Result<StoredObject, Refusal> {
+    fn try_export(&self, key: Key<'_>, exact: bool) -> Result<StoredObject> {
         let kind = key.kind;
         self.kind(kind)?;
         let resource = self.resource(kind);
@@ -57,7 +57,7 @@ impl ApiServer {
         Ok(object)
     }
 
-    fn prepare_exported(&self, kind: KindId, object: &mut StoredObject, exact: bool) -> Result<(), Refusal> {
+    fn prepare_exported(&self, kind: KindId, object: &mut StoredObject, exact: bool) -> Result<()> {
         let resource = self.resource(kind);
         match &*resource.kind {
             "LimitRange" | "PodTemplate" => return Ok(()),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{ApiServer, Response, crd};
 use crate::{
     Filter, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::facts::Facts,
 };
 
@@ -30,7 +30,7 @@ impl ApiServer {
             .map_err(|refusal| Box::new(refusal.into()))
     }
 
-    pub(super) fn supports(&self, kind: KindId, filter: &Filter) -> Result<(), Refusal> {
+    pub(super) fn supports(&self, kind: KindId, filter: &Filter) -> Result<()> {
         self.kind(kind)?;
         let resource = self.resource(kind);
         for label in filter.fields.fields() {
@@ -71,46 +71,34 @@ fn unsupported(resource: &ApiResource, label: &str, version: KubernetesVersion) 
 
 /// The value of a field in the form that selectors compare; empty where there is none.
 fn value(resource: &ApiResource, object: &StoredObject, field: &str) -> String {
-    let text = |path: &[&str]| object.text_at(path).to_owned();
-    match field {
+    let is_set = |path: &[&str]| !object.text_at(path).is_empty();
+    let regarding = field.strip_prefix("regarding.");
+    let about = regarding.map(|rest| format!("involvedObject.{rest}"));
+    let stored = match field {
         NAME => return object.meta.name.to_string(),
         NAMESPACE => return object.meta.namespace.to_string(),
-        _ => {}
-    }
-    let path: Vec<&str> = if resource.custom {
-        field.split('.').collect()
-    } else {
-        match field {
-            "spec.host" => vec!["spec", "nodeName"],
-            "status.successful" => vec!["status", "succeeded"],
-            "source" => {
-                let source = text(&["source", "component"]);
-                return if source.is_empty() {
-                    text(&["reportingComponent"])
-                } else {
-                    source
-                };
+        field if resource.custom => field,
+        "spec.host" => "spec.nodeName",
+        "status.successful" => "status.succeeded",
+        "source" if is_set(&["source", "component"]) => "source.component",
+        // Events are stored as those of the core group, if their types are known.
+        "source" => "reportingComponent",
+        "reportingController" if object.at(&["reportingComponent"]).is_some() => "reportingComponent",
+        "status.podIP" | "status.podIPs" => {
+            let ips = object.list_at(&["status", "podIPs"]).iter();
+            let ips: Vec<&str> = ips.filter_map(|entry| entry.get("ip")?.as_str()).collect();
+            match ips.as_slice() {
+                [] => "status.podIP",
+                [first, ..] if field == "status.podIP" => return (*first).to_owned(),
+                all => return all.join(","),
             }
-            "status.podIP" | "status.podIPs" => {
-                let ips = object.list_at(&["status", "podIPs"]).iter();
-                let ips: Vec<&str> = ips.filter_map(|entry| entry.get("ip")?.as_str()).collect();
-                return match ips.as_slice() {
-                    [] => text(&["status", "podIP"]),
-                    [first, ..] if field == "status.podIP" => (*first).to_owned(),
-                    all => all.join(","),
-                };
-            }
-            // Events are stored as those of the core group, if their types are known.
-            "reportingController" if object.at(&["reportingComponent"]).is_some() => {
-                vec!["reportingComponent"]
-            }
-            _ if field.starts_with("regarding.") && object.at(&["involvedObject"]).is_some() => {
-                let rest = field.split('.').skip(1);
-                std::iter::once("involvedObject").chain(rest).collect()
-            }
-            _ => field.split('.').collect(),
         }
+        _ => match &about {
+            Some(about) if object.at(&["involvedObject"]).is_some() => about,
+            _ => field,
+        },
     };
+    let path: Vec<&str> = stored.split('.').collect();
     match object.at(&path) {
         Some(Value::String(text)) => text.clone(),
         Some(Value::Bool(flag)) => flag.to_string(),

@@ -17,7 +17,7 @@ use crate::{
     StoredObject, label_selector,
     object::list,
     rng,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
 };
 
 const MUTATING: &str = "mutatingwebhookconfigurations";
@@ -189,8 +189,8 @@ impl ApiServer {
         &self,
         request: Request<'_>,
         mut object: Option<&mut StoredObject>,
-        other_plugins: impl Fn(&mut StoredObject) -> Result<(), Refusal>,
-    ) -> Result<(), Refusal> {
+        other_plugins: impl Fn(&mut StoredObject) -> Result<()>,
+    ) -> Result<()> {
         let webhooks = self.configured(MUTATING);
         let mut calls = Calls::default();
         if !self.call_mutating(&webhooks, request, object.as_deref_mut(), &mut calls, false)? {
@@ -215,7 +215,7 @@ impl ApiServer {
         mut object: Option<&mut StoredObject>,
         calls: &mut Calls,
         is_reinvocation: bool,
-    ) -> Result<bool, Refusal> {
+    ) -> Result<bool> {
         let mut changed = false;
         for (position, configured) in webhooks.iter().enumerate() {
             if is_reinvocation && !calls.to_reinvoke.contains(&position) {
@@ -257,7 +257,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// The refusal of a policy or webhook, or 500 if a webhook cannot be called.
-    pub(super) fn call_validating(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
+    pub(super) fn call_validating(&mut self, request: Request<'_>) -> Result<Vec<String>> {
         let warnings = self.evaluate_policies(request)?;
         for configured in self.configured(VALIDATING) {
             self.review(&configured, request)?;
@@ -286,13 +286,13 @@ impl ApiServer {
 
     /// Calls a webhook. `None`: it does not match. A webhook that cannot be called and whose failure is
     /// ignored allows the request.
-    fn review(&self, configured: &Configured, request: Request<'_>) -> Result<Option<Admission>, Refusal> {
+    fn review(&self, configured: &Configured, request: Request<'_>) -> Result<Option<Admission>> {
         let webhook = &configured.webhook;
         if !self.is_called(webhook, request) {
             return Ok(None);
         }
         let review = self.review_request(request);
-        if !self.meets_conditions(configured, request, &review)? {
+        if !self.conditions_hold(configured, request, &review)? {
             return Ok(None);
         }
         let name = status::quoted(&webhook.name);
@@ -376,12 +376,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 403 where conditions cannot be evaluated, none is false and failures are not ignored.
-    fn meets_conditions(
-        &self,
-        configured: &Configured,
-        request: Request<'_>,
-        review: &Value,
-    ) -> Result<bool, Refusal> {
+    fn conditions_hold(&self, configured: &Configured, request: Request<'_>, review: &Value) -> Result<bool> {
         if configured.conditions.is_empty() || !self.version.has(CONDITIONS_ARE_EVALUATED) {
             return Ok(true);
         }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{ApiResource, Catalog, KindId};
+use kubegc_core::{ApiResource, Catalog, FieldError, KindId};
 
 use crate::types::StructId;
 
@@ -68,8 +68,11 @@ pub(super) struct TableInfo {
 }
 
 impl Shape {
-    /// Adds a kind; `None` if it exists already.
-    pub(super) fn add(&mut self, resource: ApiResource) -> Option<KindId> {
+    /// Adds a kind.
+    ///
+    /// # Errors
+    /// It exists already.
+    pub(super) fn add(&mut self, resource: ApiResource) -> Result<KindId, FieldError> {
         let stored_as = match resource.storage_group() {
             "" => resource.resource.to_string(),
             group => format!("{}.{group}", resource.resource),
@@ -87,9 +90,9 @@ impl Shape {
             true => format!("{}.{}", resource.resource, resource.group),
             false => String::new(),
         };
-        let kind = self.catalog.add(resource).ok()?;
+        let kind = self.catalog.add(resource)?;
         // There are fewer tables than kinds, and fewer than u32::MAX kinds in the catalog.
-        let next = u32::try_from(self.tables.len()).ok()?;
+        let next = u32::try_from(self.tables.len()).unwrap_or(u32::MAX);
         let table = *self.table_of.entry(stored_as).or_insert(next);
         let info = TableInfo {
             watched_as: kind,
@@ -109,7 +112,7 @@ impl Shape {
             schema,
             definition: definition.into(),
         });
-        Some(kind)
+        Ok(kind)
     }
 
     pub(super) fn table_of(&self, qualified: &str) -> Option<u32> {

@@ -49,7 +49,7 @@ pub use watch::Change;
 
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::StructId,
 };
 use kinds::{Kind, Shape, Special};
@@ -178,7 +178,8 @@ impl ApiServer {
     pub fn new(version: KubernetesVersion, catalog: Catalog) -> Self {
         let mut shape = Shape::default();
         for (_, resource) in catalog.iter() {
-            shape.add(resource.clone());
+            // Kinds are unique in a catalog.
+            let _added = shape.add(resource.clone());
         }
         let tables = vec![None; shape.tables.len()];
         Self {
@@ -272,11 +273,9 @@ impl ApiServer {
             Arc::make_mut(&mut self.shape).kinds[kind.index()].served = true;
             return Ok(kind);
         }
-        // Tried on a copy first, so that an error has no side effect.
-        self.shape.catalog.clone().add(resource.clone())?;
-        let kind = Arc::make_mut(&mut self.shape).add(resource);
+        let kind = Arc::make_mut(&mut self.shape).add(resource)?;
         self.tables.resize(self.shape.tables.len(), None);
-        kind.ok_or_else(|| FieldError::invalid("kind", "", "is in the catalog already"))
+        Ok(kind)
     }
 
     /// The current time of the server, used for timestamps.
@@ -377,7 +376,7 @@ impl ApiServer {
     }
 
     /// The kind if it is served, or the error.
-    fn kind(&self, kind: KindId) -> Result<&Kind, Refusal> {
+    fn kind(&self, kind: KindId) -> Result<&Kind> {
         match self.shape.kinds.get(kind.index()) {
             Some(known) if known.served => Ok(known),
             _ => Err(status::unserved()),
@@ -391,7 +390,7 @@ impl ApiServer {
     }
 
     /// Refuses an object with problems.
-    fn refuse_invalid(&self, kind: KindId, name: &str, mut causes: Vec<Cause>) -> Result<(), Refusal> {
+    fn refuse_invalid(&self, kind: KindId, name: &str, mut causes: Vec<Cause>) -> Result<()> {
         if &*self.resource(kind).group == admission::GROUP {
             // The problems of a variable precede those of the expressions that use it.
             let is_late = |cause: &Cause| {
@@ -434,7 +433,7 @@ impl ApiServer {
     }
 
     /// One stored object; or the 404, or the 500 if it cannot be converted to the version of the kind.
-    fn existing(&self, key: Key<'_>) -> Result<Arc<StoredObject>, Refusal> {
+    fn existing(&self, key: Key<'_>) -> Result<Arc<StoredObject>> {
         let stored = self.object(key.kind, key.namespace, key.name).cloned();
         let object = stored.ok_or_else(|| status::not_found(self.resource(key.kind), key.name))?;
         self.check_conversion(key.kind)?;

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::{ApiServer, Key, Response, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Cause, Details, Refusal},
+    status::{self, Cause, Details, Result},
 };
 
 /// An object whose namespace no longer exists can be updated.
@@ -26,6 +26,21 @@ impl ApiServer {
         let namespace = self.table_of("namespaces")?.find("", name);
         namespace.map(|namespace| &**namespace)
     }
+
+    /// The namespace of an object; `None` if the kind or the server has none, or it needs not exist.
+    fn existing_namespace(&self, kind: KindId, name: &str) -> Result<Option<&StoredObject>> {
+        if self.resource(kind).scope != Scope::Namespaced || self.shape.table_of("namespaces").is_none() {
+            return Ok(None);
+        }
+        match self.namespace_object(name) {
+            None if self.settings.namespaces_must_exist && !name.is_empty() => {
+                let message = format!("namespaces {} not found", status::quoted(name));
+                let details = Details::new(name, "", "namespaces");
+                Err(status::refusal(404, "NotFound", message, details))
+            }
+            namespace => Ok(namespace),
+        }
+    }
 }
 
 /// Deletes a namespace.
@@ -33,18 +48,14 @@ impl ApiServer {
 /// # Upstream
 /// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces:
 /// `NamespaceLifecycle`, 1.20.2.
-pub(super) fn delete(
-    server: &mut ApiServer,
-    key: Key<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let Key { kind, name, .. } = key;
     if IMMORTAL.contains(&name) {
         let why = "this namespace may not be deleted";
         return Err(status::forbidden(server.resource(kind), name, why, Vec::new()));
     }
     let existing = server.existing(key)?;
-    server.check_before_marking(kind, &existing.meta, options)?;
+    server.check_preconditions(kind, &existing.meta, options, true)?;
     if !existing.meta.is_deleting() {
         return server.mark(kind, &existing, options, |object| {
             set_finalizers(object, options);
@@ -55,8 +66,7 @@ pub(super) fn delete(
     if !spec_finalizers(&existing).is_empty() {
         return Ok((Response::ok(existing), false));
     }
-    let mut grace = options.grace_period_seconds;
-    server.delete_object(key, options, &mut grace)
+    server.delete_object(key, &mut options.clone())
 }
 
 /// The collector's finalizers after the first deletion. Unlike on other kinds, `orphanDependents: false`
@@ -78,10 +88,10 @@ fn set_finalizers(object: &mut StoredObject, options: &DeleteOptions) {
 ///
 /// # Upstream
 /// `NamespaceLifecycle` in `apiserver/pkg/admission/plugin/namespace/lifecycle`, 1.20.2.
-pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<(), Refusal> {
+pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredObject) -> Result<()> {
     let resource = server.resource(kind);
     let name = &*object.meta.namespace;
-    let Some(namespace) = existing_namespace(server, kind, name)? else {
+    let Some(namespace) = server.existing_namespace(kind, name)? else {
         return Ok(());
     };
     if !is_terminating(namespace) {
@@ -94,30 +104,11 @@ pub(super) fn refuse_content(server: &ApiServer, kind: KindId, object: &StoredOb
 }
 
 /// Refuses an update of an object whose namespace does not exist, in releases that do so.
-pub(super) fn refuse_update(server: &ApiServer, kind: KindId, namespace: &str) -> Result<(), Refusal> {
+pub(super) fn refuse_update(server: &ApiServer, kind: KindId, namespace: &str) -> Result<()> {
     if server.version.has(UPDATES_NEED_NO_NAMESPACE) {
         return Ok(());
     }
-    existing_namespace(server, kind, namespace).map(drop)
-}
-
-/// The namespace of an object; `None` if the kind or the server has none, or it needs not exist.
-fn existing_namespace<'a>(
-    server: &'a ApiServer,
-    kind: KindId,
-    name: &str,
-) -> Result<Option<&'a StoredObject>, Refusal> {
-    if server.resource(kind).scope != Scope::Namespaced || server.shape.table_of("namespaces").is_none() {
-        return Ok(None);
-    }
-    match server.namespace_object(name) {
-        None if server.settings.namespaces_must_exist && !name.is_empty() => {
-            let message = format!("namespaces {} not found", status::quoted(name));
-            let details = Details::new(name, "", "namespaces");
-            Err(status::refusal(404, "NotFound", message, details))
-        }
-        namespace => Ok(namespace),
-    }
+    server.existing_namespace(kind, namespace).map(drop)
 }
 
 /// Whether the phase, or, where only metadata is known, the deletion timestamp says so.

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     StoredObject,
     object::list,
-    status::{self, Cause, Refusal, RefusedBy},
+    status::{self, Cause, Refusal, RefusedBy, Result},
 };
 
 /// Policies are served and evaluated by default.
@@ -111,19 +111,16 @@ impl ApiServer {
         let Some(policies) = &self.policies else {
             return false;
         };
-        !policies.given.bindings.is_empty() || self.settings.types && self.has_stored_bindings()
-    }
-
-    fn has_stored_bindings(&self) -> bool {
-        let table = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
-        table.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED)
+        let stored = self.table_of("validatingadmissionpolicybindings.admissionregistration.k8s.io");
+        let has_stored = stored.is_some_and(|table| table.len() > 0) && self.version.has(EVALUATED);
+        !policies.given.bindings.is_empty() || self.settings.types && has_stored
     }
 
     /// Evaluates the policies for a request. Returns warnings.
     ///
     /// # Errors
     /// The refusal of a policy.
-    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>, Refusal> {
+    pub(super) fn evaluate_policies(&mut self, request: Request<'_>) -> Result<Vec<String>> {
         let Some(policies) = self.policies.as_ref().filter(|_| self.has_policies()) else {
             return Ok(Vec::new());
         };

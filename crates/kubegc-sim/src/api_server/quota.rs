@@ -18,7 +18,7 @@ use super::{ApiServer, EventType, update::Write};
 use crate::{
     StoredObject,
     object::list,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
     types::qos::{self, Amounts},
 };
 
@@ -56,7 +56,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 403 with the name of the quota.
-    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<(), Refusal> {
+    pub(super) fn charge_quotas(&mut self, write: Write<'_>) -> Result<()> {
         let Write { new: object, old, .. } = write;
         let Some(quotas) = self.quotas_of(&object.meta.namespace) else {
             return Ok(());
@@ -78,20 +78,15 @@ impl ApiServer {
         let mut matching = Vec::new();
         for quota in &quotas {
             let hard = amounts(quota.at(&["status", "hard"]));
-            let limited: BTreeSet<&str> = hard
-                .keys()
-                .map(String::as_str)
-                .filter(|name| is_counted(resource, name))
-                .collect();
+            let names = hard.keys().map(String::as_str);
+            let limited: BTreeSet<&str> = names.filter(|name| is_counted(resource, name)).collect();
             if limited.is_empty() || !self.is_in_scope(quota, resource, object) {
                 continue;
             }
             let name = &quota.meta.name;
             if let Some(missing) = self.missing_amounts(resource, object, &limited) {
-                return Err(refuse(
-                    quota,
-                    format!("failed quota: {name}: must specify {missing}"),
-                ));
+                let why = format!("failed quota: {name}: must specify {missing}");
+                return Err(refuse(quota, why));
             }
             let used = amounts(quota.at(&["status", "used"]));
             if limited.iter().any(|name| !used.contains_key(*name)) {
@@ -113,11 +108,8 @@ impl ApiServer {
         for (quota, hard, used) in matching {
             let requested = masked(&added, &hard);
             let after = sum(&used, &requested);
-            let exceeded: Amounts = hard
-                .iter()
-                .filter(|(name, limit)| requested.contains_key(*name) && after[*name] > **limit)
-                .map(|(name, limit)| (name.clone(), *limit))
-                .collect();
+            let mut exceeded = masked(&hard, &requested);
+            exceeded.retain(|name, limit| after[name] > *limit);
             if !exceeded.is_empty() {
                 let why = format!(
                     "exceeded quota: {}, requested: {}, used: {}, limited: {}",
@@ -183,10 +175,8 @@ impl ApiServer {
         if quota.at(&["status", "hard"]) == Some(&limits) {
             return;
         }
-        let mut used: Amounts = amounts(Some(&limits))
-            .into_keys()
-            .map(|name| (name, Quantity::default()))
-            .collect();
+        let names = amounts(Some(&limits)).into_keys();
+        let mut used: Amounts = names.map(|name| (name, Quantity::default())).collect();
         let kinds = self.shape.tables.iter().map(|table| table.watched_as);
         for kind in kinds.filter(|kind| self.resource(*kind).is_namespaced()) {
             let resource = self.resource(kind);

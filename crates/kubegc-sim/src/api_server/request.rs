@@ -5,7 +5,10 @@ use std::sync::Arc;
 use kubegc_core::StoreError;
 use serde_json::Value;
 
-use crate::{Status, StoredObject, status::Refusal};
+use crate::{
+    Status, StoredObject,
+    status::{Refusal, Result},
+};
 
 /// The response to one request.
 #[non_exhaustive]
@@ -131,8 +134,8 @@ impl From<Refusal> for Response {
     }
 }
 
-impl<T: Into<Self>> From<Result<T, Refusal>> for Response {
-    fn from(response: Result<T, Refusal>) -> Self {
+impl<T: Into<Self>> From<Result<T>> for Response {
+    fn from(response: Result<T>) -> Self {
         match response {
             Ok(response) => response.into(),
             Err(refusal) => refusal.into(),

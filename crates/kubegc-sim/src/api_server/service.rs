@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::{ApiServer, Key, ResponseBody, Special, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::{service::ALLOCATED_FIRST, validate},
 };
 
@@ -22,14 +22,9 @@ const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #9
 
 /// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and responds with a Status, even if
 /// the Service waits for a finalizer.
-pub(super) fn delete(
-    server: &mut ApiServer,
-    key: Key<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let service = server.existing(key)?;
-    let mut grace = options.grace_period_seconds;
-    let (mut response, is_removed) = server.delete_object(key, options, &mut grace)?;
+    let (mut response, is_removed) = server.delete_object(key, &mut options.clone())?;
     if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         if !options.dry_run {
             delete_endpoints(server, &service.meta);
@@ -42,7 +37,7 @@ pub(super) fn delete(
 
 /// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is
 /// validated, and an IPAddress refers to a service by its name. A dry run makes no IPAddress.
-pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject) -> Result<(), Refusal> {
+pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject) -> Result<()> {
     let spec = |key: &str| service.text_at(&["spec", key]);
     let name = &*service.meta.name;
     let problems = match name {
@@ -120,10 +115,7 @@ fn delete_endpoints(server: &mut ApiServer, service: &ObjectMeta) {
     let Some(kind) = server.shape.catalog.by_resource("", "v1", "endpoints") else {
         return;
     };
-    let (key, options) = (
-        Key::new(kind, &service.namespace, &service.name),
-        DeleteOptions::default(),
-    );
+    let key = Key::new(kind, &service.namespace, &service.name);
     // Without preconditions the only error is a 404: a Service need not have Endpoints.
-    let _ignored = server.without_webhooks(|server| server.delete_object(key, &options, &mut None));
+    let _ignored = server.without_webhooks(|server| server.delete_object(key, &mut DeleteOptions::default()));
 }

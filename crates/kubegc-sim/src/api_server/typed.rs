@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{ApiServer, EventType, update::Part};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::{
         self, admission, certificates,
         node::{Node, Sent, undeclared},
@@ -32,7 +32,7 @@ impl ApiServer {
         object: &mut StoredObject,
         old: Option<&StoredObject>,
         part: Part,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         let (resource, version) = (self.resource(kind), self.version);
         let is_whole = part == Part::Whole;
         match old {
@@ -110,7 +110,7 @@ impl ApiServer {
         kind: KindId,
         object: &mut StoredObject,
         old: Option<&StoredObject>,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         if &*self.resource(kind).kind != "Service" {
             return Ok(());
         }

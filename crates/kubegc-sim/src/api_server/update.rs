@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp,
-    version::behavior,
-};
+use kubegc_core::{ApiResource, Behavior, KindId, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
 
 use super::{
     ApiServer, EventType, Key, Response, Special,
@@ -16,13 +13,13 @@ use super::{
 };
 use crate::{
     Body, StoredObject,
-    status::{self, Cause, Refusal, RefusedBy},
+    status::{self, Cause, RefusedBy, Result},
     types::{facts::Facts, service::ALLOCATED_FIRST},
 };
 
 /// The part of an object that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Part {
+pub(crate) enum Part {
     /// The object itself.
     Whole,
     Status,
@@ -106,28 +103,23 @@ impl ApiServer {
             .into()
     }
 
-    pub(super) fn try_update(
-        &mut self,
-        key: Key<'_>,
-        mut object: StoredObject,
-        part: Part,
-    ) -> Result<Response, Refusal> {
+    pub(super) fn try_update(&mut self, key: Key<'_>, mut new: StoredObject, part: Part) -> Result<Response> {
         let kind = key.kind;
         self.kind(kind)?;
         let namespace = self.namespace_of(kind, key.namespace);
-        check_names(self.version, &object.meta, namespace, key.name)?;
-        if object.meta.namespace.is_empty() {
-            object.meta.namespace = namespace.into();
+        self.check_names(&new.meta, key)?;
+        if new.meta.namespace.is_empty() {
+            new.meta.namespace = namespace.into();
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, "");
+        let warnings = self.without_equal_references(&mut new.meta, "");
         let creates = || part == Part::Whole && Facts::of(self.resource(kind)).has("creates", self.version);
-        let expects_uid = !object.meta.uid.is_empty();
+        let expects_uid = !new.meta.uid.is_empty();
         let other_uid = |stored: &str| {
             let why = format!(
                 "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
                  Precondition failed: UID in precondition: {}, UID in object meta: {stored}",
                 self.storage_key(key),
-                object.meta.uid,
+                new.meta.uid,
             );
             Err(status::conflict(self.resource(kind), key.name, &why))
         };
@@ -137,14 +129,14 @@ impl ApiServer {
                 return other_uid("");
             }
             Err(_) if creates() => {
-                return self.try_create(kind, namespace, object, None, None);
+                return self.try_create(kind, namespace, new, None, None);
             }
             existing => existing?,
         };
-        if expects_uid && object.meta.uid != existing.meta.uid && !self.is_validated_first(kind, part) {
+        if expects_uid && new.meta.uid != existing.meta.uid && !self.is_validated_first(kind, part) {
             return other_uid(&existing.meta.uid.text());
         }
-        self.replace(kind, &existing, object, part, None, warnings)
+        self.replace(kind, &existing, new, part, None, warnings)
     }
 
     /// Whether an object is validated before its uid and version are compared, as a service is.
@@ -156,7 +148,7 @@ impl ApiServer {
     }
 
     /// Refuses an object whose resourceVersion is not the stored one.
-    fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<(), Refusal> {
+    fn check_version(&self, kind: KindId, new: &StoredObject, old: &StoredObject) -> Result<()> {
         if new.meta.resource_version == old.meta.resource_version {
             return Ok(());
         }
@@ -181,7 +173,7 @@ impl ApiServer {
         part: Part,
         applied: Option<ManagedFields>,
         mut warnings: Vec<String>,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let before = existing;
         let existing = &self.shown(kind, before)?;
         let (special, resource) = (self.special(kind), self.resource(kind));
@@ -307,18 +299,17 @@ impl ApiServer {
         let (known, old) = (&self.shape.kinds[kind.index()], &existing.meta);
         let custom = self.resource(kind).custom;
         match (part, known.special) {
-            (Part::Whole, Special::Namespace) => {
-                namespace::keep_spec_finalizers(new, existing);
-                copy_field(new, existing, "status");
-            }
-            (Part::Whole, Special::CustomResourceDefinition) => {
-                copy_field(new, existing, "status");
-                if self.settings.types {
+            (Part::Whole, special) => {
+                if special == Special::Namespace {
+                    namespace::keep_spec_finalizers(new, existing);
+                }
+                if known.status_subresource {
+                    copy_field(new, existing, "status");
+                }
+                if special == Special::CustomResourceDefinition && self.settings.types {
                     crd::resource::add_stored_version(new);
                 }
             }
-            (Part::Whole, _) if known.status_subresource => copy_field(new, existing, "status"),
-            (Part::Whole, _) => {}
             (Part::Status, _) if custom => {
                 let status = new.at(&["status"]).cloned();
                 let mut meta = existing.meta.clone();
@@ -374,71 +365,66 @@ impl ApiServer {
             meta.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
         }
     }
+
+    /// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
+    ///
+    /// # Upstream
+    /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
+    pub(super) fn without_equal_references(&self, meta: &mut ObjectMeta, moment: &str) -> Vec<String> {
+        if meta.owner_references.len() < 2 || !self.version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
+            return Vec::new();
+        }
+        let (mut kept, mut dropped) = (Vec::new(), Vec::new());
+        for reference in &meta.owner_references {
+            if kept.contains(reference) {
+                dropped.push(reference.uid.to_string());
+            } else {
+                kept.push(reference.clone());
+            }
+        }
+        if dropped.is_empty() {
+            return Vec::new();
+        }
+        meta.owner_references = kept.into();
+        vec![format!(
+            ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
+         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
+            dropped.join(", ")
+        )]
+    }
+
+    /// Checks that the object has the name and namespace of the URL.
+    pub(super) fn check_names(&self, meta: &ObjectMeta, key: Key<'_>) -> Result<()> {
+        let (name, namespace) = (key.name, self.namespace_of(key.kind, key.namespace));
+        let is_elsewhere =
+            !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
+        if is_elsewhere && self.version.has(NAMESPACES_ARE_COMPARED_FIRST) {
+            return Err(other_namespace());
+        }
+        if *meta.name != *name {
+            return Err(status::bad_request(if meta.name.is_empty() {
+                format!(
+                    "the name of the object ({name} based on URL) was undeterminable: name must be provided"
+                )
+            } else {
+                format!(
+                    "the name of the object ({}) does not match the name on the URL ({name})",
+                    meta.name
+                )
+            }));
+        }
+        if is_elsewhere {
+            return Err(status::bad_request(format!(
+                "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
+                meta.namespace
+            )));
+        }
+        Ok(())
+    }
 }
 
 /// The moment of the search for equal references in an object that is applied or patched.
 pub(super) const AFTER_ADMISSION: &str = " after mutating admission happens";
-
-/// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
-///
-/// # Upstream
-/// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.
-pub(super) fn without_equal_references(
-    version: KubernetesVersion,
-    meta: &mut ObjectMeta,
-    moment: &str,
-) -> Vec<String> {
-    if meta.owner_references.len() < 2 || !version.has(behavior::EQUAL_REFERENCES_ARE_DROPPED) {
-        return Vec::new();
-    }
-    let (mut kept, mut dropped) = (Vec::new(), Vec::new());
-    for reference in &meta.owner_references {
-        if kept.contains(reference) {
-            dropped.push(reference.uid.to_string());
-        } else {
-            kept.push(reference.clone());
-        }
-    }
-    if dropped.is_empty() {
-        return Vec::new();
-    }
-    meta.owner_references = kept.into();
-    vec![format!(
-        ".metadata.ownerReferences contains duplicate entries{moment}; API server dedups owner references in 1.20+, \
-         and may reject such requests as early as 1.24; please fix your requests; duplicate UID(s) observed: {}",
-        dropped.join(", ")
-    )]
-}
-
-/// Checks that the object has the name and namespace of the URL.
-pub(super) fn check_names(
-    version: KubernetesVersion,
-    meta: &ObjectMeta,
-    namespace: &str,
-    name: &str,
-) -> Result<(), Refusal> {
-    let is_elsewhere = !namespace.is_empty() && !meta.namespace.is_empty() && *meta.namespace != *namespace;
-    if is_elsewhere && version.has(NAMESPACES_ARE_COMPARED_FIRST) {
-        return Err(other_namespace());
-    }
-    if *meta.name != *name {
-        return Err(status::bad_request(if meta.name.is_empty() {
-            format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
-        } else {
-            format!(
-                "the name of the object ({}) does not match the name on the URL ({name})",
-                meta.name
-            )
-        }));
-    }
-    if is_elsewhere {
-        return Err(status::bad_request(format!(
-            "the namespace of the object ({}) does not match the namespace on the request ({namespace})",
-            meta.namespace
-        )));
-    }
-    Ok(())
-}
 
 /// An update of an object that does not exist is not found, whatever uid it expects, unless it can create the
 /// object.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{
-    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference, Timestamp,
+    ApiResource, Behavior, KubernetesVersion, ObjectMeta, OwnerReference,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
     version::behavior::VALUES_ARE_JSON,
 };
@@ -34,10 +34,7 @@ impl ApiServer {
     /// The problems of an object that is to be written.
     pub(super) fn problems(&self, write: Write<'_>) -> Vec<Cause> {
         let (version, resource, object) = (self.version, self.resource(write.kind), write.new);
-        let mut causes = match write.old {
-            None => created(version, resource, object),
-            Some(old) => updated(version, resource, object, old),
-        };
+        let mut causes = metadata(version, resource, write, &own_steps(version, resource, write));
         causes.extend(self.kind_problems(write));
         if self.schema(write.kind).is_some() {
             causes.extend(match write.old {
@@ -46,36 +43,52 @@ impl ApiServer {
             });
         }
         if write.old.is_none() && causes.is_empty() {
-            causes = created_generic(version, resource, object);
+            // The generic validation runs if that of the kind finds nothing.
+            causes = metadata(version, resource, write, "pw");
         }
         causes
     }
 }
 
-/// The problems that a kind's own validation finds in the metadata of an object that is to be created.
-fn created(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject) -> Vec<Cause> {
-    let facts = Facts::of(resource);
-    let times = facts.value("created", version);
-    let times = times.and_then(|times| times.parse().ok()).unwrap_or(1);
-    let mut check = Check::of(version, resource);
-    if is_legacy_event(resource) {
-        return check.causes;
-    }
-    for _ in 0..times {
-        check.name(facts.value("names", version).unwrap_or_default(), object);
-        let is_declarative = match (&*resource.group, &*resource.resource) {
-            ("", "replicationcontrollers") => version.has(formats::LENGTHS_ARE_BYTES),
-            ("resource.k8s.io", "deviceclasses") => version.has(DEVICE_CLASSES_ARE_DECLARATIVE),
-            _ => false,
-        };
-        if is_declarative {
-            // Their names are validated as the values of labels are.
-            for cause in &mut check.causes {
-                cause.message = cause.message.replace("253 characters", "253 bytes");
-            }
+/// The steps in which a kind validates the metadata of an object: `n` the name by the rule of the kind, `p` as
+/// a segment of a path, `w` the whole object, `c` its change, `q` whether its finalizers are qualified.
+///
+/// # Upstream
+/// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, and the `ValidateUpdate` of kinds, 1.20.2.
+fn own_steps(version: KubernetesVersion, resource: &ApiResource, write: Write<'_>) -> String {
+    let (facts, is_legacy) = (Facts::of(resource), is_legacy_event(resource));
+    match write.old {
+        None if is_legacy => String::new(),
+        None => {
+            let times = facts.value("created", version);
+            "nwq".repeat(times.and_then(|times| times.parse().ok()).unwrap_or(1))
         }
-        check.whole(object);
-        check.qualified_finalizers(&object.meta);
+        Some(old) if is_plainly_valid(write.new, old) => String::new(),
+        Some(_) if is_legacy => "wc".to_owned(),
+        Some(_) => {
+            let usual = if resource.custom { "c" } else { "cw" };
+            let own = facts.value("updated", version).unwrap_or(usual).chars();
+            "wc".chars().chain(own.flat_map(|step| [step, 'q'])).collect()
+        }
+    }
+}
+
+/// The problems that these steps find in the metadata of an object.
+fn metadata(version: KubernetesVersion, resource: &ApiResource, write: Write<'_>, steps: &str) -> Vec<Cause> {
+    let causes = Vec::new();
+    let mut check = Check {
+        version,
+        resource,
+        causes,
+    };
+    for step in steps.chars() {
+        match (step, write.old) {
+            ('n', _) => check.own_name(write.new),
+            ('p', _) => check.name("path", write.new),
+            ('c', Some(old)) => check.change(write.new, &old.meta),
+            ('q', _) => check.qualified_finalizers(&write.new.meta),
+            _ => check.whole(write.new),
+        }
     }
     check.causes
 }
@@ -91,49 +104,6 @@ fn is_legacy_event(resource: &ApiResource) -> bool {
             "events.k8s.io" => &*resource.version == "v1beta1",
             _ => false,
         }
-}
-
-/// The problems that the generic validation finds in the metadata of an object that is to be created. It runs
-/// if the kind's own validation finds nothing.
-///
-/// # Upstream
-/// `BeforeCreate` in `apiserver/pkg/registry/rest/create.go`, 1.20.2.
-fn created_generic(version: KubernetesVersion, resource: &ApiResource, object: &StoredObject) -> Vec<Cause> {
-    let mut check = Check::of(version, resource);
-    check.name("path", object);
-    check.whole(object);
-    check.causes
-}
-
-/// The problems of the metadata of an object that is to replace another.
-///
-/// # Upstream
-/// `BeforeUpdate` in `apiserver/pkg/registry/rest/update.go` and the kinds' `ValidateUpdate`, 1.20.2.
-fn updated(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    new: &StoredObject,
-    old: &StoredObject,
-) -> Vec<Cause> {
-    let mut check = Check::of(version, resource);
-    if is_plainly_valid(new, old) {
-        return check.causes;
-    }
-    check.whole(new);
-    check.change(new, &old.meta);
-    if is_legacy_event(resource) {
-        return check.causes;
-    }
-    let usual = if resource.custom { "c" } else { "cw" };
-    let steps = Facts::of(resource).value("updated", version);
-    for step in steps.unwrap_or(usual).chars() {
-        match step {
-            'c' => check.change(new, &old.meta),
-            _ => check.whole(new),
-        }
-        check.qualified_finalizers(&new.meta);
-    }
-    check.causes
 }
 
 /// Whether no validated metadata differs from the stored one, except for removed references. This is the
@@ -164,15 +134,7 @@ struct Check<'a> {
     causes: Vec<Cause>,
 }
 
-impl<'a> Check<'a> {
-    const fn of(version: KubernetesVersion, resource: &'a ApiResource) -> Self {
-        Self {
-            version,
-            resource,
-            causes: Vec::new(),
-        }
-    }
-
+impl Check<'_> {
     fn invalid(&mut self, field: impl Into<String>, shown: &str, problem: &str) {
         self.causes.push(Cause::invalid(field, shown, problem));
     }
@@ -215,33 +177,30 @@ impl<'a> Check<'a> {
         }
         let deletion = match new.deletion_timestamp {
             Some(time) if self.version.has(VALUES_ARE_JSON) => quoted(&time.truncate_to_secs().to_string()),
-            time => go_time(time),
+            Some(time) => {
+                let text = time.truncate_to_secs().to_string();
+                format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
+            }
+            None => "\"null\"".to_owned(),
         };
         let grace = new.deletion_grace_period_seconds;
         let grace_shown = grace.map_or_else(|| "\"null\"".to_owned(), |seconds| seconds.to_string());
-        for (field, same, shown) in [
-            ("name", new.name == old.name, quoted(&new.name)),
-            (
-                "namespace",
-                new.namespace == old.namespace,
-                quoted(&new.namespace),
-            ),
-            ("uid", new.uid == old.uid, quoted(&new.uid.text())),
-            (
-                "deletionTimestamp",
-                new.deletion_timestamp == old.deletion_timestamp,
-                deletion,
-            ),
-            (
-                "deletionGracePeriodSeconds",
-                grace == old.deletion_grace_period_seconds,
-                grace_shown,
-            ),
-        ] {
-            if !same {
-                self.invalid(format!("metadata.{field}"), &shown, "field is immutable");
+        let mut immutable = |field: &str, is_same: bool, shown: &str| {
+            if !is_same {
+                self.invalid(format!("metadata.{field}"), shown, "field is immutable");
             }
-        }
+        };
+        immutable("name", new.name == old.name, &quoted(&new.name));
+        immutable(
+            "namespace",
+            new.namespace == old.namespace,
+            &quoted(&new.namespace),
+        );
+        immutable("uid", new.uid == old.uid, &quoted(&new.uid.text()));
+        let is_same = new.deletion_timestamp == old.deletion_timestamp;
+        immutable("deletionTimestamp", is_same, &deletion);
+        let is_same = grace == old.deletion_grace_period_seconds;
+        immutable("deletionGracePeriodSeconds", is_same, &grace_shown);
         self.labels(new);
         self.annotations(object);
         self.owner_references(&new.owner_references);
@@ -370,6 +329,21 @@ impl<'a> Check<'a> {
         }
     }
 
+    /// The name by the rule of the kind.
+    fn own_name(&mut self, object: &StoredObject) {
+        let rule = Facts::of(self.resource).value("names", self.version);
+        self.name(rule.unwrap_or_default(), object);
+        let is_declarative = match (&*self.resource.group, &*self.resource.resource) {
+            ("", "replicationcontrollers") => self.version.has(formats::LENGTHS_ARE_BYTES),
+            ("resource.k8s.io", "deviceclasses") => self.version.has(DEVICE_CLASSES_ARE_DECLARATIVE),
+            _ => false,
+        };
+        // Their names are validated as the values of labels are.
+        for cause in self.causes.iter_mut().filter(|_| is_declarative) {
+            cause.message = cause.message.replace("253 characters", "253 bytes");
+        }
+    }
+
     /// `ValidateObjectMetaAccessor`, the names. `rule`: the fact `names` of the kind.
     fn name(&mut self, rule: &str, object: &StoredObject) {
         let prefix = object.text_at(&["metadata", "generateName"]);
@@ -434,15 +408,4 @@ fn name_problems(version: KubernetesVersion, rule: &str, object: &StoredObject, 
         "address" => formats::canonical_ip(name),
         _ => formats::subdomain(version, name),
     }
-}
-
-/// A timestamp as Go prints a `time.Time` in UTC.
-fn go_time(time: Option<Timestamp>) -> String {
-    time.map_or_else(
-        || "\"null\"".to_owned(),
-        |time| {
-            let text = time.truncate_to_secs().to_string();
-            format!("{} +0000 UTC", text.trim_end_matches('Z').replace('T', " "))
-        },
-    )
 }

@@ -8,7 +8,7 @@ use kubegc_core::KindId;
 use super::{ApiServer, Event, Key, Response};
 use crate::{
     Filter,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 /// One change of any resource.
@@ -33,15 +33,10 @@ impl ApiServer {
     /// # Errors
     /// In the response: 400 if objects of the kind cannot be selected by one of the fields.
     pub fn list(&self, kind: KindId, namespace: Option<&str>, filter: impl Into<Filter>) -> Response {
-        self.try_list(kind, namespace, &filter.into()).into()
+        self.listed(kind, namespace, &filter.into()).into()
     }
 
-    pub(super) fn try_list(
-        &self,
-        kind: KindId,
-        namespace: Option<&str>,
-        filter: &Filter,
-    ) -> Result<Response, Refusal> {
+    pub(super) fn listed(&self, kind: KindId, namespace: Option<&str>, filter: &Filter) -> Result<Response> {
         self.supports(kind, filter)?;
         let mut items = self.objects(kind, namespace.filter(|_| self.resource(kind).is_namespaced()));
         if !items.is_empty() {

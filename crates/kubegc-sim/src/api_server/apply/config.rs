@@ -7,7 +7,7 @@ use super::{ApplyOptions, REFUSALS_NAME_THE_OBJECT};
 use crate::{
     Manifest,
     api_server::{ApiServer, update::Part},
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
 };
 
 /// A configuration of another type is an invalid type.
@@ -15,7 +15,7 @@ const OTHER_TYPES_ARE_INVALID: Behavior = Behavior::since(28, 0, "apimachinery 1
 
 impl ApiServer {
     /// The fields of the configuration that are applied to a part, if the configuration is of this kind.
-    pub(super) fn configuration(&self, kind: KindId, applied: Value, part: Part) -> Result<Value, Refusal> {
+    pub(super) fn configuration(&self, kind: KindId, applied: Value, part: Part) -> Result<Value> {
         let resource = self.resource(kind);
         let Value::Object(mut fields) = applied else {
             return Err(status::bad_request("the configuration must be an object"));
@@ -94,7 +94,7 @@ impl ApiServer {
 ///
 /// # Upstream
 /// `ValidatePatchOptions` and `ValidateFieldManager` in `apimachinery/pkg/apis/meta/v1/validation`, 1.20.2.
-pub(super) fn validate(options: &ApplyOptions, version: KubernetesVersion) -> Result<(), Refusal> {
+pub(super) fn validate(options: &ApplyOptions, version: KubernetesVersion) -> Result<()> {
     const FIELD: &str = "fieldManager";
     const LENGTH_MAX: usize = 128;
     let manager = &options.field_manager;

@@ -31,7 +31,7 @@ pub(super) const DEFINITIONS_HAVE_SCHEMAS: Behavior = Behavior::since(22, 0, "be
 const SERVICES_HAVE_PROTOCOLS: Behavior = Behavior::since(21, 0, "the default is a part of the schema");
 /// Owned fields follow the schema: a map or list that is owned as one value, but is granular by its type, is
 /// owned with its current fields or items.
-const FIELDS_FOLLOW_SCHEMAS: Behavior = Behavior::since(20, 0, "structured-merge-diff 4.0.2");
+pub(super) const FIELDS_FOLLOW_SCHEMAS: Behavior = Behavior::since(20, 0, "structured-merge-diff 4.0.2");
 /// A value that is owned as one stays so, even if its type is granular.
 pub(super) const OWNED_VALUES_STAY_WHOLE: Behavior = Behavior::since(22, 0, "structured-merge-diff 4.2");
 /// That includes maps without a schema.
@@ -86,15 +86,6 @@ impl<'a> Place<'a> {
     pub(super) fn resets_spec(self) -> bool {
         let is_request = |id: StructId| id.name().starts_with("CertificateSigningRequest");
         matches!(self.node, Node::Kind(Some(id)) if is_request(id)) && self.has(FIELDS_ARE_RESET)
-    }
-
-    /// Whether removed fields are computed from field sets.
-    pub(super) fn prunes_by_sets(self) -> bool {
-        self.types && !self.has(EMPTY_OBJECTS_ARE_OWNED)
-    }
-
-    pub(super) fn follows_schema(self) -> bool {
-        self.types && self.has(FIELDS_FOLLOW_SCHEMAS)
     }
 
     fn with(self, node: Node<'a>) -> Self {
@@ -258,7 +249,10 @@ fn element(keys: Option<&[(&str, Option<Value>)]>, item: &Value) -> Result<Eleme
             .iter()
             .map(|(key, default)| match fields.get(*key).or(default.as_ref()) {
                 Some(value) => Ok(((*key).to_owned(), value.to_string())),
-                None => Err(missing_key(key)),
+                None => Err(format!(
+                    "associative list with keys has an element that omits key field {} (and doesn't have default value)",
+                    scalar(&(*key).into())
+                )),
             })
             .collect::<Result<Vec<_>, _>>()
             .map(|mut keys| {
@@ -275,11 +269,4 @@ fn element(keys: Option<&[(&str, Option<Value>)]>, item: &Value) -> Result<Eleme
 
 fn without_keys(found: &str) -> String {
     format!("associative list without keys has an element that's {found}")
-}
-
-fn missing_key(key: &str) -> String {
-    let key = scalar(&key.into());
-    format!(
-        "associative list with keys has an element that omits key field {key} (and doesn't have default value)"
-    )
 }

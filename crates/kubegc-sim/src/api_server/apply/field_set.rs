@@ -172,10 +172,8 @@ impl FieldSet {
             let live = live.and_then(|live| live.below.get(element));
             match place.ownership() {
                 Ownership::Atomic => {
-                    *set = Self {
-                        is_member: true,
-                        ..Self::default()
-                    };
+                    set.below.clear();
+                    set.is_member = true;
                 }
                 Ownership::Granular if set.below.is_empty() => {
                     set.below = live.map(|live| live.below.clone()).unwrap_or_default();

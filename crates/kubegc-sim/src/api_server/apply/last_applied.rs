@@ -5,25 +5,16 @@
 //! `lastAppliedManager` and `lastAppliedUpdater` in
 //! [`managedfields/internal`](https://github.com/kubernetes/apimachinery/tree/v0.36.0/pkg/util/managedfields/internal).
 
-use kubegc_core::{Behavior, KubernetesVersion};
+use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::{Place, compare, field_set::FieldSet, managed::Conflict, set_of};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
-
-/// Whether a manager takes over what its client applied before.
-pub(super) fn is_upgraded_by(manager: &str, version: KubernetesVersion) -> bool {
-    manager == "kubectl" && version.has(IS_UPGRADED)
-}
+pub(super) const IS_UPGRADED: Behavior = Behavior::since_about(21, "lastappliedmanager.go of 1.21");
 
 fn annotation(object: &Value) -> Option<&str> {
-    let text = object
-        .get("metadata")?
-        .get("annotations")?
-        .get(ANNOTATION)?
-        .as_str();
+    let text = object.pointer("/metadata/annotations")?.get(ANNOTATION)?.as_str();
     text.filter(|text| !text.is_empty())
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{
     compare::{Comparison, set_of},
-    dialect::{OWNED_VALUES_STAY_WHOLE, Place},
+    dialect::{FIELDS_FOLLOW_SCHEMAS, OWNED_VALUES_STAY_WHOLE, Place},
     field_set::{Element, FieldSet, shown},
 };
 use crate::status::{self, Cause, Details, Refusal, quoted};
@@ -155,7 +155,7 @@ impl Managers {
     /// [`ReconcileFieldSetWithSchema`](https://github.com/kubernetes-sigs/structured-merge-diff/blob/v4.0.2/typed/reconcile_schema.go).
     pub(super) fn follow_schema(&mut self, live: &Value, place: Place<'_>) {
         let version = live.get("apiVersion").and_then(Value::as_str);
-        let (Some(version), true) = (version, place.follows_schema()) else {
+        let (Some(version), true) = (version, place.types && place.has(FIELDS_FOLLOW_SCHEMAS)) else {
             return;
         };
         // Fields of an object whose lists have no usable keys are retained.
@@ -226,11 +226,9 @@ impl Managers {
             if manager.is_some_and(|manager| entry.manager.is(manager)) {
                 continue;
             }
-            entry.fields = entry
-                .fields
-                .without(&comparison.modified)
-                .without(&comparison.added)
-                .without(&comparison.removed);
+            entry.fields = entry.fields.without(&comparison.modified);
+            entry.fields = entry.fields.without(&comparison.added);
+            entry.fields = entry.fields.without(&comparison.removed);
         }
         self.0.retain(|entry| !entry.fields.is_empty());
     }
@@ -311,9 +309,4 @@ pub(super) fn strip(fields: &mut FieldSet, place: Place<'_>) {
     ] {
         fields.remove(&[Element::field("metadata"), Element::field(name)]);
     }
-}
-
-/// Whether the list resets ownership: after it, no manager owns anything.
-pub(super) fn is_reset(managed_fields: &Value) -> bool {
-    *managed_fields == json!([{}])
 }

@@ -59,10 +59,8 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], place: Place<'_>) -> Vec<Val
         return applied.to_vec();
     };
     if !place.has(APPLIED_ORDER_COUNTS) {
-        let mut applied: Vec<(Element, Option<&Value>)> = applied_elements
-            .into_iter()
-            .zip(applied.iter().map(Some))
-            .collect();
+        let applied = applied_elements.into_iter().zip(applied.iter().map(Some));
+        let mut applied: Vec<(Element, Option<&Value>)> = applied.collect();
         let mut merged = Vec::with_capacity(live.len().max(applied.len()));
         for (element, item) in live_elements.iter().zip(live) {
             let found = applied.iter_mut().find(|(other, _)| other == element);
@@ -78,10 +76,8 @@ fn merge_lists(live: Vec<Value>, applied: &[Value], place: Place<'_>) -> Vec<Val
     let places = |elements: &[Element]| {
         let places = elements.iter().cloned().enumerate();
         // The first of equal items counts.
-        places
-            .rev()
-            .map(|(place, element)| (element, place))
-            .collect::<BTreeMap<_, _>>()
+        let places = places.rev().map(|(place, element)| (element, place));
+        places.collect::<BTreeMap<_, _>>()
     };
     let (in_live, in_applied) = (places(&live_elements), places(&applied_elements));
     let mut live: Vec<Option<Value>> = live.into_iter().map(Some).collect();

@@ -17,22 +17,24 @@ mod managed;
 mod merge;
 mod track;
 
-use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, Timestamp};
+use kubegc_core::{ApiResource, Behavior, KindId};
 use serde_json::{Map, Value, json};
 
 use super::{
     ApiServer, Key, Response, Special, crd,
-    patch::{APPLY_IS_SERVED, accepted, keep_precision},
-    update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
+    patch::{APPLY_IS_SERVED, keep_precision},
+    update::{AFTER_ADMISSION, Part},
 };
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Refusal, Result},
     types::node::{Sent, undeclared},
 };
 use compare::{compare, set_of};
 use config::validate;
-use dialect::{DEFINITIONS_HAVE_SCHEMAS, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED};
+use dialect::{
+    DEFINITIONS_HAVE_SCHEMAS, EMPTY_OBJECTS_ARE_OWNED, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED,
+};
 use managed::{Manager, Managers, Operation};
 pub(crate) use track::ManagedFields;
 use track::take_managers;
@@ -131,12 +133,12 @@ impl ApiServer {
         part: Part,
         applied: Value,
         options: &ApplyOptions,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let Key { kind, name, .. } = key;
         self.kind(kind)?;
         if !self.version.has(APPLY_IS_SERVED) {
             // No resource accepts an empty content type.
-            let accepted = accepted(self.version, self.resource(kind), "");
+            let accepted = self.accepted(kind, "");
             return Err(accepted.err().unwrap_or_else(status::unserved));
         }
         validate(options, self.version)?;
@@ -154,25 +156,25 @@ impl ApiServer {
                 json!({"apiVersion": resource.api_version(), "kind": &*resource.kind, "metadata": {"name": name}})
             }
         };
-        let request = Request {
-            manager: Manager {
-                name: options.field_manager.clone(),
-                operation: Operation::Apply,
-                api_version: resource.api_version(),
-                subresource: self.subresource_of_manager(part).to_owned(),
-            },
-            force: options.force,
-            upgrades: last_applied::is_upgraded_by(&options.field_manager, self.version),
-            time: self.now.truncate_to_secs(),
-        };
         let managers = take_managers(&mut live);
-        let place = self.place_of(kind);
-        self.check_types(kind, &applied, place)?;
+        let api_version = resource.api_version();
+        let request = Request {
+            applied: &applied,
+            resource,
+            place: self.place_of(kind),
+            manager: self.manager(&options.field_manager, Operation::Apply, &api_version, part),
+            force: options.force,
+            time: self.now.truncate_to_secs().to_string(),
+        };
+        let is_definition = self.special(kind) == Special::CustomResourceDefinition;
+        if self.settings.types && (!is_definition || self.version.has(DEFINITIONS_HAVE_SCHEMAS)) {
+            request.check_fields()?;
+        }
         let managers = match (&existing, managers) {
-            (Some(_), None) => before_first_apply(&live, place, &request),
+            (Some(_), None) => request.before_first_apply(&live),
             (_, managers) => managers.unwrap_or_default(),
         };
-        let (merged, managers) = merged(&live, &applied, resource, place, managers, &request)?;
+        let (merged, managers) = request.merged(&live, managers)?;
         let managers = Some(ManagedFields::of(managers.to_json()));
         let mut object = self
             .decoded_applied(kind, merged)
@@ -183,7 +185,7 @@ impl ApiServer {
         if let Some(existing) = &existing {
             keep_precision(&mut object.meta, &existing.meta);
         }
-        check_names(self.version, &object.meta, namespace, name)?;
+        self.check_names(&object.meta, key)?;
         let Some(existing) = existing else {
             if !object.meta.uid.is_empty() {
                 let why = format!(
@@ -194,7 +196,7 @@ impl ApiServer {
             }
             return self.try_create(kind, namespace, object, None, managers);
         };
-        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
+        let warnings = self.without_equal_references(&mut object.meta, AFTER_ADMISSION);
         self.replace(kind, &existing, object, part, managers, warnings)
     }
 
@@ -218,123 +220,116 @@ impl ApiServer {
         }
     }
 
-    /// Refuses a configuration with fields that the schema does not declare.
-    fn check_types(&self, kind: KindId, applied: &Value, place: Place<'_>) -> Result<(), Refusal> {
-        let is_definition = self.special(kind) == Special::CustomResourceDefinition;
-        if !self.settings.types || is_definition && !place.has(DEFINITIONS_HAVE_SCHEMAS) {
-            return Ok(());
-        }
-        let mut found = Vec::new();
-        undeclared(applied, place.node, Sent::Applied, "", &mut found);
-        for path in &mut found {
-            path.push_str(": field not declared in schema");
-        }
-        let problem = match found.as_slice() {
-            [] => return Ok(()),
-            [only] => only.clone(),
-            several => format!("errors:\n  {}", several.join("\n  ")),
-        };
-        Err(malformed(self.version, applied, self.resource(kind), &problem))
-    }
-
     /// The conflict of an apply that changes the replicas of a scale. Upstream tracks owners of a scale
     /// separately; here they are not stored.
     pub(super) fn scale_conflict(&self) -> Refusal {
-        let conflict = managed::Conflict {
-            manager: Manager {
-                name: BEFORE_FIRST_APPLY.to_owned(),
-                operation: Operation::Update,
-                api_version: "autoscaling/v1".to_owned(),
-                subresource: self.subresource_of_manager(Part::Scale).to_owned(),
-            },
-            path: ["spec", "replicas"].map(field_set::Element::field).into(),
-        };
-        managed::refusal(&[conflict])
+        let manager = self.manager(
+            BEFORE_FIRST_APPLY,
+            Operation::Update,
+            "autoscaling/v1",
+            Part::Scale,
+        );
+        let path = ["spec", "replicas"].map(field_set::Element::field).into();
+        managed::refusal(&[managed::Conflict { manager, path }])
     }
 }
 
-struct Request {
+struct Request<'a> {
+    applied: &'a Value,
+    resource: &'a ApiResource,
+    /// The objects of the kind.
+    place: Place<'a>,
     manager: Manager,
     force: bool,
-    /// Whether it takes over what its client applied by itself.
-    upgrades: bool,
-    time: Timestamp,
+    time: String,
 }
 
-/// The refusal of a configuration that cannot be decoded as its kind.
-fn malformed(version: KubernetesVersion, applied: &Value, resource: &ApiResource, problem: &str) -> Refusal {
-    const FAILED: &str = "failed to create typed patch object";
-    if !version.has(REFUSALS_NAME_THE_OBJECT) {
-        return status::internal(format!("{FAILED}: {problem}"));
+impl Request<'_> {
+    /// Refuses a configuration with fields that the schema does not declare.
+    fn check_fields(&self) -> Result<()> {
+        let mut found = Vec::new();
+        undeclared(self.applied, self.place.node, Sent::Applied, "", &mut found);
+        for path in &mut found {
+            path.push_str(": field not declared in schema");
+        }
+        match found.as_slice() {
+            [] => Ok(()),
+            [only] => Err(self.malformed(only)),
+            several => Err(self.malformed(&format!("errors:\n  {}", several.join("\n  ")))),
+        }
     }
-    let [namespace, name] =
-        ["namespace", "name"].map(|key| applied["metadata"][key].as_str().unwrap_or_default());
-    status::internal(format!(
-        "{FAILED} ({namespace}/{name}; {}/{}, Kind={}): {problem}",
-        resource.group, resource.version, resource.kind
-    ))
-}
 
-/// The object after the configuration was applied, and the owners of its fields.
-///
-/// # Upstream
-/// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and `managedFieldsUpdater.Apply` in
-/// [`managedfieldsupdater.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/internal/managedfieldsupdater.go).
-fn merged(
-    live: &Value,
-    applied: &Value,
-    resource: &ApiResource,
-    place: Place<'_>,
-    mut managers: Managers,
-    request: &Request,
-) -> Result<(Value, Managers), Refusal> {
-    let malformed = |problem: String| malformed(place.version, applied, resource, &problem);
-    let mut fields = set_of(applied, place).map_err(malformed)?;
-    managed::strip(&mut fields, place);
-    let mut merged = merge::merge(live.clone(), applied, place);
-    managers.follow_schema(live, place);
-    let last = managers.put(&request.manager, fields.clone());
-    let mut owned = managers.owned();
-    // Metadata stays, as every configuration has the name.
-    owned.insert(&["metadata", "name"].map(field_set::Element::field));
-    if place.prunes_by_sets() {
-        merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(malformed)?;
-    } else {
-        merge::prune(&mut merged, place, &last.without(&owned), &owned);
+    /// The refusal of a configuration that cannot be decoded as its kind.
+    fn malformed(&self, problem: &str) -> Refusal {
+        const FAILED: &str = "failed to create typed patch object";
+        if !self.place.has(REFUSALS_NAME_THE_OBJECT) {
+            return status::internal(format!("{FAILED}: {problem}"));
+        }
+        let metadata = &self.applied["metadata"];
+        let [namespace, name] = ["namespace", "name"].map(|key| metadata[key].as_str().unwrap_or_default());
+        let resource = self.resource;
+        status::internal(format!(
+            "{FAILED} ({namespace}/{name}; {}/{}, Kind={}): {problem}",
+            resource.group, resource.version, resource.kind
+        ))
     }
-    let comparison = compare(live, &merged, place);
-    let mut conflicts = managers.conflicts(&request.manager, &comparison);
-    if request.upgrades && !conflicts.is_empty() {
-        last_applied::allow(&mut conflicts, live, &request.manager.api_version, place);
-    }
-    if !request.force && !conflicts.is_empty() {
-        return Err(managed::refusal(&conflicts));
-    }
-    let is_changed = if place.has(VALUES_ARE_COMPARED) {
-        merged != *live
-    } else {
-        !comparison.is_empty()
-    };
-    if is_changed || !place.has(TIMES_ARE_KEPT) && last != fields {
-        managers.touch(&request.manager, &request.time.to_string());
-    }
-    managers.follow(Some(&request.manager), &comparison);
-    if request.upgrades {
-        last_applied::update(&mut merged, applied);
-    }
-    Ok((merged, managers))
-}
 
-/// The single manager of all existing fields.
-fn before_first_apply(live: &Value, place: Place<'_>, request: &Request) -> Managers {
-    let nothing = Value::Object(Map::new());
-    let fields = compare(&nothing, live, place).added;
-    let mut managers = Managers::default();
-    let manager = Manager {
-        name: BEFORE_FIRST_APPLY.to_owned(),
-        operation: Operation::Update,
-        ..request.manager.clone()
-    };
-    managers.give(&manager, &fields, &request.time.to_string());
-    managers
+    /// The object after the configuration was applied, and the owners of its fields.
+    ///
+    /// # Upstream
+    /// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and `managedFieldsUpdater.Apply` in
+    /// [`managedfieldsupdater.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/internal/managedfieldsupdater.go).
+    fn merged(&self, live: &Value, mut managers: Managers) -> Result<(Value, Managers)> {
+        let (applied, place, manager) = (self.applied, self.place, &self.manager);
+        let malformed = |problem: String| self.malformed(&problem);
+        // This manager takes over what its client applied by itself.
+        let upgrades = manager.name == "kubectl" && place.has(last_applied::IS_UPGRADED);
+        let mut fields = set_of(applied, place).map_err(malformed)?;
+        managed::strip(&mut fields, place);
+        let mut merged = merge::merge(live.clone(), applied, place);
+        managers.follow_schema(live, place);
+        let last = managers.put(manager, fields.clone());
+        let mut owned = managers.owned();
+        // Metadata stays, as every configuration has the name.
+        owned.insert(&["metadata", "name"].map(field_set::Element::field));
+        if place.types && !place.has(EMPTY_OBJECTS_ARE_OWNED) {
+            merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(malformed)?;
+        } else {
+            merge::prune(&mut merged, place, &last.without(&owned), &owned);
+        }
+        let comparison = compare(live, &merged, place);
+        let mut conflicts = managers.conflicts(manager, &comparison);
+        if upgrades && !conflicts.is_empty() {
+            last_applied::allow(&mut conflicts, live, &manager.api_version, place);
+        }
+        if !self.force && !conflicts.is_empty() {
+            return Err(managed::refusal(&conflicts));
+        }
+        let is_changed = match place.has(VALUES_ARE_COMPARED) {
+            true => merged != *live,
+            false => !comparison.is_empty(),
+        };
+        if is_changed || !place.has(TIMES_ARE_KEPT) && last != fields {
+            managers.touch(manager, &self.time);
+        }
+        managers.follow(Some(manager), &comparison);
+        if upgrades {
+            last_applied::update(&mut merged, applied);
+        }
+        Ok((merged, managers))
+    }
+
+    /// The single manager of all existing fields.
+    fn before_first_apply(&self, live: &Value) -> Managers {
+        let nothing = Value::Object(Map::new());
+        let fields = compare(&nothing, live, self.place).added;
+        let mut managers = Managers::default();
+        let manager = Manager {
+            name: BEFORE_FIRST_APPLY.to_owned(),
+            operation: Operation::Update,
+            ..self.manager.clone()
+        };
+        managers.give(&manager, &fields, &self.time);
+        managers
+    }
 }

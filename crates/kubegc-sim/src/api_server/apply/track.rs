@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use super::{
     compare::compare,
     field_set::Element,
-    managed::{self, Manager, Managers, Operation},
+    managed::{Manager, Managers, Operation},
 };
 use crate::{
     StoredObject,
-    api_server::{ApiServer, crd, update::Part},
+    api_server::{ApiServer, update::Part},
 };
 
 /// Fields of every object have managers from its creation on.
@@ -24,7 +24,7 @@ impl ApiServer {
     /// The object's `managedFields` after a write other than an apply. `sent` is the object as it was sent,
     /// or as it is to be stored; `existing` is `None` for an object that is created. They are empty if the
     /// object had none and not all objects have them, or if the write removes them.
-    pub(in crate::api_server) fn tracked(
+    pub(crate) fn tracked(
         &self,
         kind: KindId,
         existing: Option<&Arc<StoredObject>>,
@@ -38,7 +38,8 @@ impl ApiServer {
         }
         // Writes to a subresource do not edit them.
         let edited = sent.managers.list().filter(|_| part == Part::Whole);
-        if edited.is_some_and(managed::is_reset) {
+        // This list resets ownership: after it, no manager owns anything.
+        if edited.is_some_and(|list| *list == json!([{}])) {
             return ManagedFields::NONE;
         }
         let read = |list: Option<&Value>| list.and_then(Managers::read).filter(|read| !read.is_empty());
@@ -58,51 +59,43 @@ impl ApiServer {
         let comparison = compare(&before, &after, place);
         if !comparison.is_empty() {
             managers.follow(None, &comparison);
-            let manager = Manager {
-                name: self.field_manager.to_string(),
-                operation: Operation::Update,
-                api_version: resource.api_version(),
-                subresource: self.subresource_of_manager(part).to_owned(),
-            };
+            let api_version = resource.api_version();
+            let manager = self.manager(&self.field_manager, Operation::Update, &api_version, part);
             let mut taken = comparison.added;
             taken.add(&comparison.modified);
             managers.give(&manager, &taken, &self.now.truncate_to_secs().to_string());
         }
-        if part == Part::Scale && self.version.has(SUBRESOURCES_ARE_MANAGERS) {
-            let definition = self.definition(kind);
-            let scale = definition.and_then(|definition| crd::scale(definition, &resource.version));
-            let path = scale.and_then(|scale| scale.get("specReplicasPath")?.as_str());
-            let steps = path.unwrap_or("spec.replicas").split('.');
-            let steps: Vec<Element> = steps
-                .filter(|step| !step.is_empty())
-                .map(Element::field)
-                .collect();
-            managers.pass_through_scale(&steps);
+        if part == Part::Scale
+            && self.version.has(SUBRESOURCES_ARE_MANAGERS)
+            && let Ok(paths) = self.scale_paths(kind)
+        {
+            let steps = paths.wanted.iter().map(|step| Element::field(step));
+            managers.pass_through_scale(&Vec::from_iter(steps));
         }
         ManagedFields::of(managers.to_json())
     }
 
-    /// The subresource that is part of the identity of a write's manager.
-    pub(super) fn subresource_of_manager(&self, part: Part) -> &'static str {
-        if self.version.has(SUBRESOURCES_ARE_MANAGERS) {
-            part.subresource()
-        } else {
-            ""
+    /// The manager that writes a part.
+    pub(super) fn manager(&self, name: &str, operation: Operation, api_version: &str, part: Part) -> Manager {
+        let has_part = self.version.has(SUBRESOURCES_ARE_MANAGERS);
+        Manager {
+            name: name.to_owned(),
+            operation,
+            api_version: api_version.to_owned(),
+            subresource: if has_part { part.subresource() } else { "" }.to_owned(),
         }
     }
 
     /// Whether ownership follows the object as it was sent, including the parts that the write cannot change.
-    pub(in crate::api_server) fn tracks_sent_fields(&self) -> bool {
+    pub(crate) fn tracks_sent_fields(&self) -> bool {
         self.settings.types && !self.version.has(SUBRESOURCES_ARE_MANAGERS)
     }
 }
 
 /// Removes the managers from an object in its JSON form and returns them; `None` where it has none.
 pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
-    let list = object
-        .get_mut("metadata")?
-        .as_object_mut()?
-        .remove("managedFields")?;
+    let metadata = object.get_mut("metadata")?.as_object_mut();
+    let list = metadata?.remove("managedFields")?;
     Managers::read(&list).filter(|managers| !managers.is_empty())
 }
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     Manifest, StoredObject,
     api_server::ApiServer,
-    status::{self, Refusal, RefusedBy},
+    status::{self, RefusedBy, Result},
 };
 
 type Function = dyn Fn(Value, &str) -> Result<Value, String> + Send + Sync;
@@ -39,7 +39,7 @@ impl fmt::Debug for Converter {
 }
 
 /// The converters, by the names of definitions.
-pub(in crate::api_server) type Converters = Arc<BTreeMap<String, Converter>>;
+pub(crate) type Converters = Arc<BTreeMap<String, Converter>>;
 
 impl ApiServer {
     /// Sets the converter of a definition, such as `widgets.example.com`. It takes the place of the
@@ -63,7 +63,7 @@ impl ApiServer {
         object: &mut StoredObject,
         from: &str,
         to: &str,
-    ) -> Result<(), Refusal> {
+    ) -> Result<()> {
         if from == to || definition.text_at(&["spec", "conversion", "strategy"]) != "Webhook" {
             return Ok(());
         }

@@ -11,6 +11,7 @@ use serde_json::{Map, Value};
 pub(super) use crate::types::node::is_embedded;
 use crate::{
     formats, go,
+    object::list,
     status::Cause,
     types::{
         self,
@@ -286,11 +287,7 @@ pub(super) fn duplicates(value: &Value, schema: &Value, version: KubernetesVersi
 
 /// The key fields of an item of a map.
 fn keys_of(item: &Value, schema: &Value) -> Map<String, Value> {
-    let keys = schema["x-kubernetes-list-map-keys"]
-        .as_array()
-        .into_iter()
-        .flatten();
-    let keys = keys.filter_map(Value::as_str);
+    let keys = list(schema, "x-kubernetes-list-map-keys").filter_map(Value::as_str);
     keys.filter_map(|key| Some((key.to_owned(), item.get(key)?.clone())))
         .collect()
 }

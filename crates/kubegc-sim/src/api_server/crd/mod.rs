@@ -29,7 +29,7 @@ pub use registration::{CrdRegistration, RegistrationStep};
 use super::{ApiServer, Key, delete::Outcome};
 use crate::{
     StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::node::Node,
 };
 
@@ -45,16 +45,11 @@ pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensi
 /// # Upstream
 /// [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go),
 /// the same from 1.13 to 1.37, but for the precondition on the resourceVersion (1.14).
-pub(super) fn delete(
-    server: &mut ApiServer,
-    key: Key<'_>,
-    options: &DeleteOptions,
-) -> Result<Outcome, Refusal> {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
     let (kind, existing) = (key.kind, server.existing(key)?);
-    server.check_before_marking(kind, &existing.meta, options)?;
+    server.check_preconditions(kind, &existing.meta, options, true)?;
     if existing.meta.is_deleting() {
-        let mut grace = options.grace_period_seconds;
-        return server.delete_object(key, options, &mut grace);
+        return server.delete_object(key, &mut options.clone());
     }
     let now = server.now;
     let outcome = server.mark(kind, &existing, options, |object| {
@@ -123,7 +118,8 @@ pub(super) fn follow(server: &mut ApiServer, object: &StoredObject) {
 
 fn serve_all(server: &mut ApiServer, object: &StoredObject, resources: Vec<ApiResource>) {
     for resource in resources {
-        let with_status = has_status_subresource(object, &resource.version);
+        let subresources = subresources(object, &resource.version);
+        let with_status = subresources.is_some_and(|subresources| subresources.get("status").is_some());
         let known = server
             .shape
             .catalog
@@ -157,7 +153,7 @@ const TERMINATING_IS_FORBIDDEN: Behavior = Behavior::since(34, 0, "crdHandler of
 /// # Upstream
 /// `crdHandler` in
 /// [`customresource_handler.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go).
-pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, name: &str) -> Result<(), Refusal> {
+pub(super) fn refuse_while_terminating(server: &ApiServer, kind: KindId, name: &str) -> Result<()> {
     const WHY: &str = "create not allowed while custom resource definition is terminating";
     if !server.shape.kinds[kind.index()].terminating {
         return Ok(());
@@ -292,10 +288,6 @@ fn subresources<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value
     of_version(object, version, "subresources", &["spec", "subresources"])
 }
 
-fn has_status_subresource(object: &StoredObject, version: &str) -> bool {
-    subresources(object, version).is_some_and(|subresources| subresources.get("status").is_some())
-}
-
 pub(super) fn scale<'a>(object: &'a StoredObject, version: &str) -> Option<&'a Value> {
     subresources(object, version)?.get("scale")
 }
@@ -335,26 +327,32 @@ pub(super) fn is_selectable(object: &StoredObject, version: &str, label: &str) -
     fields.any(|field| field["jsonPath"].as_str().and_then(|path| path.strip_prefix('.')) == Some(label))
 }
 
+/// Sets a condition of a definition.
+fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
+    let holds = if holds { "True" } else { "False" };
+    let entry = json!({"type": condition, "status": holds, "reason": reason, "message": message(reason)});
+    put_condition(object, entry, now);
+}
+
 /// Sets a condition; its transition time changes with its status only.
 ///
 /// # Upstream
-/// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go).
-fn set_condition(object: &mut StoredObject, condition: &str, holds: bool, reason: &str, now: Timestamp) {
-    let holds = if holds { "True" } else { "False" };
-    let former = object.condition(condition);
-    let since = former.get("lastTransitionTime");
-    let since = since.filter(|_| former["status"] == holds).cloned();
-    let entry = json!({
-        "type": condition, "status": holds, "reason": reason, "message": message(reason),
-        "lastTransitionTime": since.unwrap_or_else(|| now.truncate_to_secs().to_string().into()),
-    });
+/// [`SetCRDCondition`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/helpers.go),
+/// and `UpdateDisruptionAllowedCondition` in `component-helpers/apps/poddisruptionbudget/helpers.go`, 1.30.
+pub(super) fn put_condition(object: &mut StoredObject, mut entry: Value, now: Timestamp) {
     let mut conditions = object.list_at(&["status", "conditions"]).to_vec();
-    match conditions.iter_mut().find(|stored| stored["type"] == condition) {
+    let mut stored = conditions.iter_mut();
+    let stored = stored.find(|stored| stored["type"] == entry["type"]);
+    let same = stored
+        .as_ref()
+        .filter(|stored| stored["status"] == entry["status"]);
+    let since = same.and_then(|same| same.get("lastTransitionTime").cloned());
+    entry["lastTransitionTime"] = since.unwrap_or_else(|| now.truncate_to_secs().to_string().into());
+    match stored {
         Some(stored) => *stored = entry,
         None => conditions.push(entry),
     }
-    let status = object.field_mut("status");
-    status.insert("conditions".to_owned(), conditions.into());
+    object.put(&["status", "conditions"], Some(&conditions.into()));
 }
 
 fn message(reason: &str) -> &'static str {

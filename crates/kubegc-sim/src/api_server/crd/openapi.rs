@@ -21,11 +21,7 @@ const TYPES_ARE_REASONS: Behavior = Behavior::since(24, 0, "kubernetes #108859")
 
 /// The problems of a value under a schema. `path` is the field of the value; empty for the complete object.
 pub(super) fn problems(path: &str, value: &Value, schema: &Value, version: KubernetesVersion) -> Vec<Cause> {
-    let validator = Validator {
-        root: path,
-        types_are_reasons: version.has(TYPES_ARE_REASONS),
-        version,
-    };
+    let validator = Validator { root: path, version };
     let problems = validator.validated("", value, schema).problems;
     problems.into_iter().map(|(_, cause)| cause).collect()
 }
@@ -67,7 +63,6 @@ impl Outcome {
 struct Validator<'a> {
     /// The field of the value that is validated.
     root: &'a str,
-    types_are_reasons: bool,
     version: KubernetesVersion,
 }
 
@@ -94,7 +89,7 @@ impl Validator<'_> {
         let shown = quoted(found);
         let text = format!("{path} in body must be of type {expected}: {shown}");
         let mut cause = Cause::invalid(nowhere(self.field(path)), &shown, &text);
-        if self.types_are_reasons {
+        if self.version.has(TYPES_ARE_REASONS) {
             cause.reason = "FieldValueTypeInvalid";
         }
         out.add(text, cause);
@@ -109,7 +104,7 @@ impl Validator<'_> {
         limit: impl FnOnce(String) -> Cause,
         out: &mut Outcome,
     ) {
-        match self.types_are_reasons {
+        match self.version.has(TYPES_ARE_REASONS) {
             true => out.add(
                 format!("{path} in body {words}"),
                 limit(nowhere(self.field(path))),
@@ -242,7 +237,7 @@ impl Validator<'_> {
             for (index, item) in items.iter().enumerate() {
                 // Older releases pass the index to the outermost check only, and that check does not print
                 // it.
-                match self.types_are_reasons {
+                match self.version.has(TYPES_ARE_REASONS) {
                     true => self.value(&format!("{path}[{index}]"), item, of_items, out),
                     false => self.value(path, item, of_items, out),
                 }
@@ -265,7 +260,11 @@ impl Validator<'_> {
         let size = fields.len();
         if let Some(min) = whole(schema, "minProperties").filter(|min| (size as i64) < *min) {
             let words = format!("should have at least {min} properties");
-            let shown = if self.types_are_reasons { size as i64 } else { min };
+            let shown = if self.version.has(TYPES_ARE_REASONS) {
+                size as i64
+            } else {
+                min
+            };
             return self.invalid(path, &words, &shown.to_string(), out);
         }
         if let Some(max) = whole(schema, "maxProperties").filter(|max| size as i64 > *max) {

@@ -148,10 +148,8 @@ fn corrections(server: &ApiServer, kind: KindId) -> BTreeMap<Arc<str>, Correctio
     let mut corrections: BTreeMap<_, Correction> = wanted.map(|name| (name, (true, None))).collect();
     for existing in server.objects(kind, None) {
         let meta = &existing.meta;
-        let managed = meta
-            .labels
-            .get(AUTOMANAGED)
-            .is_some_and(|value| &**value == "true");
+        let label = meta.labels.get(AUTOMANAGED);
+        let managed = label.is_some_and(|value| &**value == "true");
         let is_wanted = corrections.remove(&meta.name).is_some();
         let name = Arc::clone(&meta.name);
         let stored = existing.at(&["spec"]);

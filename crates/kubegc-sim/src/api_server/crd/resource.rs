@@ -12,7 +12,7 @@ use serde_json::Value;
 
 #[cfg(feature = "cel")]
 use super::cel;
-use super::{instance, openapi, scale, schema, set_condition, storage_version, validation};
+use super::{instance, openapi, scale, schema, set_condition, storage_version};
 use crate::{
     Manifest, StoredObject,
     api_server::{
@@ -20,7 +20,7 @@ use crate::{
         update::{Part, Write},
     },
     go,
-    status::{self, Cause, Refusal, Status},
+    status::{self, Cause, Refusal, Result, Status},
     types::{self, field::At},
 };
 
@@ -35,11 +35,9 @@ const REPLICAS_MAX: i64 = i32::MAX as i64;
 
 impl ApiServer {
     /// Whether objects of a custom kind are decoded by the schema in its definition.
-    pub(in crate::api_server) fn is_decoded_by_schema(&self, kind: KindId) -> bool {
-        self.settings.types
-            && self
-                .definition(kind)
-                .is_some_and(|definition| definition.body.is_some())
+    pub(crate) fn is_decoded_by_schema(&self, kind: KindId) -> bool {
+        let definition = self.definition(kind).filter(|_| self.settings.types);
+        definition.is_some_and(|definition| definition.body.is_some())
     }
 
     /// Decodes a custom resource by the schema of its version: pruned, and with defaults. The result of an
@@ -47,7 +45,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// Names the field with a value of the wrong type.
-    pub(in crate::api_server) fn decode_custom(
+    pub(crate) fn decode_custom(
         &self,
         kind: KindId,
         mut object: Value,
@@ -75,7 +73,7 @@ impl ApiServer {
     }
 
     /// The schema by which objects that are sent to a kind's URL are pruned.
-    pub(in crate::api_server) fn pruning_schema(&self, kind: KindId) -> Option<&Value> {
+    pub(crate) fn pruning_schema(&self, kind: KindId) -> Option<&Value> {
         self.schema_of(kind, &self.resource(kind).version)
             .filter(|_| self.is_decoded_by_schema(kind))
     }
@@ -89,7 +87,7 @@ impl ApiServer {
     }
 
     /// The problems of a custom resource that is to be written, except those of metadata.
-    pub(in crate::api_server) fn custom_problems(&self, write: Write<'_>) -> Vec<Cause> {
+    pub(crate) fn custom_problems(&self, write: Write<'_>) -> Vec<Cause> {
         let Write { part, old, .. } = write;
         let mut causes = Vec::new();
         let resource = self.resource(write.kind);
@@ -164,7 +162,7 @@ impl ApiServer {
 
     /// The CEL engine for this release.
     #[cfg(feature = "cel")]
-    pub(in crate::api_server) fn rules(&self) -> cel::Engine<'_> {
+    pub(crate) fn rules(&self) -> cel::Engine<'_> {
         cel::Engine {
             programs: &self.programs,
             version: self.version,
@@ -175,11 +173,7 @@ impl ApiServer {
     ///
     /// # Errors
     /// 500 if a webhook does not convert it.
-    pub(in crate::api_server) fn to_stored_version(
-        &self,
-        kind: KindId,
-        object: &mut StoredObject,
-    ) -> Result<(), Refusal> {
+    pub(crate) fn to_stored_version(&self, kind: KindId, object: &mut StoredObject) -> Result<()> {
         let Some(definition) = self.definition(kind) else {
             return Ok(());
         };
@@ -205,10 +199,8 @@ impl ApiServer {
     /// # Complexity
     /// Linear in the size of a custom resource and its schema; constant for other objects.
     pub fn shown(&self, kind: KindId, object: &Arc<StoredObject>) -> Result<Arc<StoredObject>, Box<Status>> {
-        if !self.resource(kind).custom || !self.is_decoded_by_schema(kind) || object.body.is_none() {
-            return Ok(Arc::clone(object));
-        }
-        let Some(definition) = self.definition(kind) else {
+        let is_converted = |_: &&Arc<_>| self.is_decoded_by_schema(kind) && object.body.is_some();
+        let Some(definition) = self.definition(kind).filter(is_converted) else {
             return Ok(Arc::clone(object));
         };
         let (stored, version) = (storage_version(definition), &*self.resource(kind).version);
@@ -236,23 +228,9 @@ impl ApiServer {
         })
     }
 
-    /// The problems of a definition that is to be written, except those of metadata. `v1beta1` requires less
-    /// than is checked here; there is no check of its own.
-    pub(in crate::api_server) fn definition_problems(&self, write: Write<'_>) -> Vec<Cause> {
-        if &*self.resource(write.kind).version == "v1beta1" {
-            return Vec::new();
-        }
-        let causes = validation::problems(self.version, write);
-        #[cfg(feature = "cel")]
-        if causes.is_empty() {
-            return self.rules().definition(write);
-        }
-        causes
-    }
-
     /// Serves the kinds of a definition that was created or changed, and records it in its status, as the
     /// controllers of the API server do right after the write.
-    pub(in crate::api_server) fn accept_names(&mut self, kind: KindId, stored: &Arc<StoredObject>) {
+    pub(crate) fn accept_names(&mut self, kind: KindId, stored: &Arc<StoredObject>) {
         let mut object = StoredObject::clone(stored);
         if stored.condition("Established")["status"].is_null() {
             super::serve(self, &mut object);
@@ -275,7 +253,7 @@ impl ApiServer {
     }
 
     /// Refuses an object whose `kind` is another one.
-    pub(in crate::api_server) fn refuse_other_kind(&self, kind: KindId, name: &str, sent: &str) -> Refusal {
+    pub(crate) fn refuse_other_kind(&self, kind: KindId, name: &str, sent: &str) -> Refusal {
         let resource = self.resource(kind);
         let problem = format!("must be {}", resource.kind);
         let cause = Cause::invalid("kind", &status::quoted(sent), &problem);
@@ -286,7 +264,7 @@ impl ApiServer {
 }
 
 /// Sets the initial status of a new definition.
-pub(in crate::api_server) fn set_initial_status(object: &mut StoredObject) {
+pub(crate) fn set_initial_status(object: &mut StoredObject) {
     let stored: Vec<Value> = stored_version(object).into_iter().collect();
     let status = serde_json::json!({
         "acceptedNames": {"kind": "", "plural": ""},
@@ -297,7 +275,7 @@ pub(in crate::api_server) fn set_initial_status(object: &mut StoredObject) {
 }
 
 /// Adds the storage version to the stored versions of the status.
-pub(in crate::api_server) fn add_stored_version(object: &mut StoredObject) {
+pub(crate) fn add_stored_version(object: &mut StoredObject) {
     let Some(version) = stored_version(object) else {
         return;
     };

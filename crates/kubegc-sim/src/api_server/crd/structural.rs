@@ -79,12 +79,8 @@ fn root_of_status(schema: &At<'_>, c: &mut Check) {
         );
         return;
     }
-    let mut names = schema
-        .value
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(key, _)| go_name(key));
+    let fields = schema.value.as_object().into_iter().flatten();
+    let mut names = fields.map(|(key, _)| go_name(key));
     // Rules were added after the releases of this list.
     if names.any(|name| ALLOWED.split(' ').all(|allowed| allowed != name) && name != "XValidations") {
         let problem = format!(

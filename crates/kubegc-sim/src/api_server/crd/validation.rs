@@ -39,7 +39,7 @@ fn internal(body: &Map<String, Value>) -> Map<String, Value> {
 }
 
 /// The problems of a definition that is to be written.
-pub(super) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Cause> {
+pub(crate) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Cause> {
     let object = write.new;
     let Some(body) = object.body.as_deref() else {
         return Vec::new();
@@ -60,7 +60,7 @@ pub(super) fn problems(version: KubernetesVersion, write: Write<'_>) -> Vec<Caus
 }
 
 /// The schemas of a definition with their paths; a schema that all versions share is returned once.
-pub(in crate::api_server) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
+pub(crate) fn schemas(object: &StoredObject) -> Vec<(String, Value)> {
     let body = Value::Object(object.body.as_deref().map(internal).unwrap_or_default());
     let spec = At::of_object(&body).get("spec");
     let of_versions = spec.get("versions").items().map(|version| version.get("schema"));

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     go,
-    status::{self, Refusal},
+    status::{self, Result},
 };
 
 /// The maximum number of operations in one patch.
@@ -29,13 +29,13 @@ const DEPTH_MAX: usize = 128;
 
 /// The operations of one patch.
 #[derive(Debug)]
-pub(in crate::api_server) struct Operations(Patch);
+pub(crate) struct Operations(Patch);
 
 impl Operations {
     /// # Errors
     /// 413 for too many operations, 400 if the patch is not a list of objects, 422 for an operation that does
     /// not exist.
-    pub(in crate::api_server) fn read(patch: Value) -> Result<Self, Refusal> {
+    pub(crate) fn read(patch: Value) -> Result<Self> {
         let mistyped = |value: &Value, expected: &str| {
             status::bad_request(format!(
                 "json: cannot unmarshal {} into Go value of type jsonpatch.{expected}",
@@ -62,7 +62,7 @@ impl Operations {
             .map_err(|_| status::rejected_patch())
     }
 
-    pub(in crate::api_server) fn apply(self, mut document: Value) -> Result<Value, String> {
+    pub(crate) fn apply(self, mut document: Value) -> Result<Value, String> {
         let missing = |path: &Pointer| format!("{path} does not exist");
         let mut copied_bytes = 0;
         for operation in self.0.0 {
@@ -156,11 +156,8 @@ mod tests {
     fn patches_are_bounded() {
         let operation = json!({"op": "test", "path": "/a", "value": 1});
         for (operations, expected) in [(OPERATIONS_MAX, None), (OPERATIONS_MAX + 1, Some(413))] {
-            let patch = Value::Array(vec![operation.clone(); operations]);
-            assert_eq!(
-                Operations::read(patch).err().map(|refusal| refusal.code),
-                expected
-            );
+            let read = Operations::read(vec![operation.clone(); operations].into());
+            assert_eq!(read.err().map(|refusal| refusal.code), expected);
         }
         let copies = |count: usize| {
             let copy = |index| json!({"op": "copy", "from": "/data", "path": format!("/data/k{index}")});
@@ -177,26 +174,16 @@ mod tests {
             Value::Array(moves.collect())
         };
         let deep = format!("/data{}", "/a".repeat(100));
+        let deeply =
+            |operation: &str, depth: usize| json!([{"op": operation, "path": deep, "value": nested(depth)}]);
         for (case, patch, fits) in [
             ("few copies", copies(8), true),
             ("copies that double", copies(64), false),
             ("some moves", into_itself(100), true),
             ("moves that nest", into_itself(200), false),
-            (
-                "a value",
-                json!([{"op": "add", "path": deep, "value": nested(26)}]),
-                true,
-            ),
-            (
-                "a deep value",
-                json!([{"op": "add", "path": deep, "value": nested(27)}]),
-                false,
-            ),
-            (
-                "a deep replacement",
-                json!([{"op": "replace", "path": deep, "value": nested(27)}]),
-                false,
-            ),
+            ("a value", deeply("add", 26), true),
+            ("a deep value", deeply("add", 27), false),
+            ("a deep replacement", deeply("replace", 27), false),
         ] {
             let mut document = json!({"data": {"text": "x".repeat(100)}});
             if case.starts_with("a ") {

@@ -3,18 +3,18 @@
 mod json;
 mod strategic;
 
-use kubegc_core::{ApiResource, Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
+use kubegc_core::{Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
 use serde_json::Value;
 
 use super::{
     ApiServer, Key, Response,
-    update::{AFTER_ADMISSION, Part, check_names, without_equal_references},
+    update::{AFTER_ADMISSION, Part},
 };
 pub(super) use json::Operations;
 
 use crate::{
     StoredObject, go,
-    status::{self, Details, Refusal},
+    status::{self, Details, Refusal, Result},
     types::node::Node,
 };
 
@@ -66,25 +66,18 @@ impl ApiServer {
             .into()
     }
 
-    fn try_patch(
-        &mut self,
-        key: Key<'_>,
-        part: Part,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<Response, Refusal> {
+    fn try_patch(&mut self, key: Key<'_>, part: Part, content_type: &str, body: &[u8]) -> Result<Response> {
         let kind = key.kind;
         self.kind(kind)?;
-        let format = accepted(self.version, self.resource(kind), content_type)?;
+        let format = self.accepted(kind, content_type)?;
         let existing = self.existing(key)?;
         let shown = self.shown(kind, &existing)?;
         let mut object = self.patched(kind, &shown, format, body)?;
-        let namespace = self.namespace_of(kind, key.namespace);
-        check_names(self.version, &object.meta, namespace, key.name)?;
+        self.check_names(&object.meta, key)?;
         if object.meta.namespace != existing.meta.namespace {
             object.meta.namespace.clone_from(&existing.meta.namespace);
         }
-        let warnings = without_equal_references(self.version, &mut object.meta, AFTER_ADMISSION);
+        let warnings = self.without_equal_references(&mut object.meta, AFTER_ADMISSION);
         self.replace(kind, &existing, object, part, None, warnings)
     }
 
@@ -99,7 +92,7 @@ impl ApiServer {
         body: &[u8],
     ) -> Option<(Value, String)> {
         let resource = self.resource(kind);
-        let format = accepted(self.version, resource, content_type).ok()?;
+        let format = self.accepted(kind, content_type).ok()?;
         let existing = self.existing(Key::new(kind, namespace, name)).ok()?;
         let shown = self.shown(kind, &existing).ok()?;
         let (shown, node) = (shown.to_json(resource), Node::of(resource));
@@ -115,7 +108,7 @@ impl ApiServer {
         mut original: Value,
         place: Node<'_>,
         body: &[u8],
-    ) -> Result<(Value, Option<String>), Refusal> {
+    ) -> Result<(Value, Option<String>)> {
         // The parser refuses a nesting deeper than 128, and so do JSON patches for the values that they
         // build. That bounds every recursion.
         let patch = read(self.version, format, body)?;
@@ -152,7 +145,7 @@ impl ApiServer {
         existing: &StoredObject,
         format: PatchType,
         body: &[u8],
-    ) -> Result<StoredObject, Refusal> {
+    ) -> Result<StoredObject> {
         let resource = self.resource(kind);
         let patch = || self.patched_json(format, existing.to_json(resource), Node::of(resource), body);
         let (patched, printed) = patch()?;
@@ -182,6 +175,34 @@ impl ApiServer {
         }
         Ok(object)
     }
+
+    /// The format, if the resource accepts it.
+    pub(super) fn accepted(&self, kind: KindId, content_type: &str) -> Result<PatchType> {
+        let resource = self.resource(kind);
+        let plain = content_type.split(';').next().unwrap_or_default().trim();
+        let formats = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
+        let formats = formats
+            .into_iter()
+            .filter(|format| *format != PatchType::Strategic || !resource.custom);
+        if let Some(format) = formats.clone().find(|format| format.content_type() == plain) {
+            return Ok(format);
+        }
+        let mut accepted: Vec<&str> = formats.map(PatchType::content_type).collect();
+        if self.version.has(APPLY_IS_SERVED) {
+            accepted.push(APPLY);
+        }
+        // The routes of built-in resources declare their formats, so no handler is called.
+        let (message, details) = match resource.custom {
+            true => {
+                let accepted = accepted.join(", ");
+                let problem =
+                    "the body of the request was in an unknown format - accepted media types include";
+                (format!("{problem}: {accepted}"), None)
+            }
+            false => ("415: Unsupported Media Type".to_owned(), Some(Details::default())),
+        };
+        Err(status::refusal(415, "UnsupportedMediaType", message, details))
+    }
 }
 
 /// The patched object cannot be decoded.
@@ -198,7 +219,7 @@ fn unreadable(body: &[u8], problem: &str) -> Refusal {
 /// # Upstream
 /// `applyJSPatch` in
 /// [`patch.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go).
-fn read(version: KubernetesVersion, format: PatchType, body: &[u8]) -> Result<Value, Refusal> {
+fn read(version: KubernetesVersion, format: PatchType, body: &[u8]) -> Result<Value> {
     let read = serde_json::from_slice::<Value>(body);
     if version.has(PATCHES_ARE_DECODED_FIRST) {
         let problem = match &read {
@@ -249,36 +270,6 @@ fn unconvertible(object: &Value) -> Option<String> {
             .next()
             .map(|found| format!("cannot convert {found} to string"))
     })
-}
-
-/// The format, if the resource accepts it.
-pub(super) fn accepted(
-    version: KubernetesVersion,
-    resource: &ApiResource,
-    content_type: &str,
-) -> Result<PatchType, Refusal> {
-    let plain = content_type.split(';').next().unwrap_or_default().trim();
-    let formats = [PatchType::Json, PatchType::Merge, PatchType::Strategic];
-    let formats = formats
-        .into_iter()
-        .filter(|format| *format != PatchType::Strategic || !resource.custom);
-    if let Some(format) = formats.clone().find(|format| format.content_type() == plain) {
-        return Ok(format);
-    }
-    let mut accepted: Vec<&str> = formats.map(PatchType::content_type).collect();
-    if version.has(APPLY_IS_SERVED) {
-        accepted.push(APPLY);
-    }
-    // The routes of built-in resources declare their formats, so no handler is called.
-    let (message, details) = match resource.custom {
-        true => {
-            let accepted = accepted.join(", ");
-            let problem = "the body of the request was in an unknown format - accepted media types include";
-            (format!("{problem}: {accepted}"), None)
-        }
-        false => ("415: Unsupported Media Type".to_owned(), Some(Details::default())),
-    };
-    Err(status::refusal(415, "UnsupportedMediaType", message, details))
 }
 
 /// Timestamps that a write does not change retain their stored precision.

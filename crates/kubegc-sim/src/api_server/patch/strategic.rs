@@ -10,9 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::{
     go,
-    status::{self, Refusal},
+    status::{self, Refusal, Result},
     types::{node::Node, schema::PatchStrategy},
 };
+
+type Object = Map<String, Value>;
 
 const PATCH: &str = "$patch";
 const RETAIN_KEYS: &str = "$retainKeys";
@@ -21,12 +23,7 @@ const ELEMENT_ORDER: &str = "$setElementOrder/";
 
 /// The patched object. `drop_directives`: whether directives in lists and objects that the original does not
 /// have are dropped.
-pub(super) fn apply(
-    original: Value,
-    patch: Value,
-    place: Node<'_>,
-    drop_directives: bool,
-) -> Result<Value, Refusal> {
+pub(super) fn apply(original: Value, patch: Value, place: Node<'_>, drop_directives: bool) -> Result<Value> {
     let (mut original, patch) = match (original, patch) {
         (Value::Object(original), Value::Object(patch)) => (original, patch),
         // Null is treated as an object without fields.
@@ -55,12 +52,7 @@ struct Merge {
 
 impl Merge {
     /// Merges an object. Depth is bounded by that of the patch, which the parser bounds.
-    fn objects(
-        &self,
-        original: &mut Map<String, Value>,
-        mut patch: Map<String, Value>,
-        place: Node<'_>,
-    ) -> Result<(), Refusal> {
+    fn objects(&self, original: &mut Object, mut patch: Object, place: Node<'_>) -> Result<()> {
         if let Some(directive) = patch.get(PATCH) {
             match directive.as_str() {
                 Some("replace") => {
@@ -104,13 +96,7 @@ impl Merge {
                     self.objects(stored, value, place.field(&key))?
                 }
                 (Some(Value::Array(stored)), Value::Array(value)) => {
-                    let merged = self.lists(
-                        std::mem::take(stored),
-                        value,
-                        strategy(place, &key),
-                        place.field(&key),
-                    )?;
-                    *stored = merged;
+                    *stored = self.lists(std::mem::take(stored), value, place, &key)?;
                 }
                 // An object with a directive for an object that the original does not have.
                 (None, value) if self.drop_directives && value.get(PATCH).is_some() => {}
@@ -128,24 +114,16 @@ impl Merge {
     }
 
     /// Applies `$setElementOrder` together with the patch of its list.
-    fn ordered_lists(
-        &self,
-        original: &mut Map<String, Value>,
-        patch: &mut Map<String, Value>,
-        place: Node<'_>,
-    ) -> Result<(), Refusal> {
-        let directives: Vec<String> = patch
-            .keys()
-            .filter(|key| key.starts_with(ELEMENT_ORDER))
-            .cloned()
-            .collect();
+    fn ordered_lists(&self, original: &mut Object, patch: &mut Object, place: Node<'_>) -> Result<()> {
+        let directives = patch.keys().filter(|key| key.starts_with(ELEMENT_ORDER));
+        let directives: Vec<String> = directives.cloned().collect();
         for directive in directives {
             let Some(Value::Array(order)) = patch.remove(&directive) else {
                 return Err(malformed("setElementOrder list"));
             };
             let list = directive.strip_prefix(ELEMENT_ORDER).unwrap_or_default();
             let strategy = strategy(place, list);
-            let items = |from: &mut Map<String, Value>| match from.remove(list) {
+            let items = |from: &mut Object| match from.remove(list) {
                 Some(Value::Array(items)) => Some(items),
                 Some(other) => {
                     from.insert(list.to_owned(), other);
@@ -158,7 +136,7 @@ impl Merge {
                 (None, None) => continue,
                 (Some(stored), None) => stored,
                 (None, Some(patched)) => patched,
-                (Some(stored), Some(patched)) => self.lists(stored, patched, strategy, place.field(list))?,
+                (Some(stored), Some(patched)) => self.lists(stored, patched, place, list)?,
             };
             let merged = in_order(merged, &order, &stored.unwrap_or_default(), strategy)?;
             original.insert(list.to_owned(), Value::Array(merged));
@@ -170,9 +148,10 @@ impl Merge {
         &self,
         mut original: Vec<Value>,
         patch: Vec<Value>,
-        strategy: PatchStrategy,
         place: Node<'_>,
-    ) -> Result<Vec<Value>, Refusal> {
+        field: &str,
+    ) -> Result<Vec<Value>> {
+        let strategy = strategy(place, field);
         match strategy {
             PatchStrategy::Replace => Ok(patch),
             PatchStrategy::Set => {
@@ -210,7 +189,7 @@ impl Merge {
                     let found = merged.iter_mut().find(|stored| stored.get(key) == Some(value));
                     match (found, item) {
                         (Some(Value::Object(stored)), Value::Object(item)) => {
-                            self.objects(stored, item.clone(), place.item())?;
+                            self.objects(stored, item.clone(), place.field(field).item())?;
                         }
                         _ => merged.push(item.clone()),
                     }
@@ -251,7 +230,7 @@ fn in_order(
     patch_order: &[Value],
     stored_order: &[Value],
     strategy: PatchStrategy,
-) -> Result<Vec<Value>, Refusal> {
+) -> Result<Vec<Value>> {
     let position = |order: &[Value], item: &Value| match strategy {
         PatchStrategy::Merge(key) => order.iter().position(|other| other.get(key) == item.get(key)),
         PatchStrategy::Set | PatchStrategy::Replace => order.iter().position(|other| other == item),

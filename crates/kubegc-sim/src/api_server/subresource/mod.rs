@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{ApiServer, Key, Response, Special, crd, hooks, update::Part};
 use crate::{
     Manifest, StoredObject,
-    status::{self, Refusal},
+    status::{self, Result},
     types::facts::Facts,
 };
 
@@ -30,44 +30,34 @@ pub struct Subresource {
 }
 
 impl Subresource {
-    const fn own(name: &'static str) -> Self {
-        Self {
-            name,
-            api_version: "",
-            kind: "",
-            verbs: &["get", "patch", "update"],
-        }
-    }
-
-    const fn created(name: &'static str, api_version: &'static str, kind: &'static str) -> Self {
+    const fn new(
+        name: &'static str,
+        api_version: &'static str,
+        kind: &'static str,
+        verbs: &'static [&'static str],
+    ) -> Self {
         Self {
             name,
             api_version,
             kind,
-            verbs: &["create"],
+            verbs,
         }
     }
 }
 
-const SCALE: Subresource = Subresource {
-    api_version: "autoscaling/v1",
-    kind: "Scale",
-    ..Subresource::own("scale")
-};
+const EDIT: &[&str] = &["get", "patch", "update"];
+const SCALE: Subresource = Subresource::new("scale", "autoscaling/v1", "Scale", EDIT);
 
 /// All subresources, by name. The table of resources has the built-in kinds that have them.
 const ALL: [Subresource; 8] = [
-    Subresource::own("approval"),
-    Subresource::created("binding", "v1", "Binding"),
-    Subresource::own("ephemeralcontainers"),
-    Subresource::created("eviction", "policy/v1", "Eviction"),
-    Subresource {
-        verbs: &["update"],
-        ..Subresource::own("finalize")
-    },
-    Subresource::own("resize"),
+    Subresource::new("approval", "", "", EDIT),
+    Subresource::new("binding", "v1", "Binding", &["create"]),
+    Subresource::new("ephemeralcontainers", "", "", EDIT),
+    Subresource::new("eviction", "policy/v1", "Eviction", &["create"]),
+    Subresource::new("finalize", "", "", &["update"]),
+    Subresource::new("resize", "", "", EDIT),
     SCALE,
-    Subresource::own("status"),
+    Subresource::new("status", "", "", EDIT),
 ];
 
 impl ApiServer {
@@ -87,6 +77,10 @@ impl ApiServer {
         let has_scale = |definition| crd::scale(definition, &resource.version).is_some();
         let mut all = ALL.to_vec();
         all.retain(|one| match one.name {
+            // There are `pods` of other groups.
+            "binding" | "ephemeralcontainers" | "eviction" | "resize" if known.special != Special::Pod => {
+                false
+            }
             name if !resource.custom => Facts::of(resource).has(name, self.version),
             "status" => definition.is_none() || known.status_subresource,
             "scale" => definition.is_some_and(|definition| has_scale(definition)),
@@ -177,13 +171,7 @@ impl ApiServer {
     }
 
     /// Calls the webhooks for a subresource whose body has a kind of its own.
-    fn review_part(
-        &mut self,
-        kind: KindId,
-        part: Part,
-        old: Option<&Value>,
-        new: &Value,
-    ) -> Result<(), Refusal> {
+    fn review_part(&mut self, kind: KindId, part: Part, old: Option<&Value>, new: &Value) -> Result<()> {
         let mut known = self.subresources(kind).into_iter();
         let Some(known) = known.find(|known| known.name == part.subresource()) else {
             return Ok(());
@@ -202,7 +190,7 @@ impl ApiServer {
     }
 
     /// The part of an object that a subresource writes; all of it if that is empty.
-    pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part, Refusal> {
+    pub(super) fn part(&self, kind: KindId, subresource: &str) -> Result<Part> {
         self.kind(kind)?;
         if subresource.is_empty() {
             return Ok(Part::Whole);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Behavior, KindId, deletion::DeleteOptionsSpec};
+use kubegc_core::{Behavior, KindId, LabelSelector, deletion::DeleteOptionsSpec};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -10,14 +10,11 @@ use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Key, Response,
-        create::other_namespace,
-        delete::valid,
-        hooks,
-        update::{Part, check_names},
+        EventType, Key, Response, crd::put_condition, create::other_namespace, delete::valid, hooks,
+        update::Part,
     },
     label_selector,
-    status::{self, Cause, Details, Refusal},
+    status::{self, Cause, Details, Result},
 };
 
 /// Pods that are not ready do not count where enough others are healthy.
@@ -44,12 +41,8 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `EvictionREST.Create` in `pkg/registry/core/pod/storage/eviction.go`, 1.30.
-    pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response, Refusal> {
-        let Key {
-            kind,
-            namespace,
-            name,
-        } = key;
+    pub(super) fn evict(&mut self, key: Key<'_>, eviction: &Value) -> Result<Response> {
+        let (kind, namespace, name) = (key.kind, key.namespace, key.name);
         let sent = Manifest::read(eviction.clone())?;
         let own = &sent.object.meta.namespace;
         if !own.is_empty() && **own != *namespace {
@@ -69,17 +62,10 @@ impl ApiServer {
         let pod = self.existing(key)?;
         self.admit(hooks::Request::new(kind, Part::Eviction, Some(&pod), None))?;
         self.review_part(kind, Part::Eviction, None, eviction)?;
-        let needs_no_budget = pod.meta.is_deleting()
-            || matches!(
-                pod.text_at(&["status", "phase"]),
-                "Succeeded" | "Failed" | "Pending"
-            );
-        let budget = if needs_no_budget {
-            None
-        } else {
-            self.budget_of(&pod)?
-        };
-        if let Some((budgets, budget)) = budget
+        let phase = pod.text_at(&["status", "phase"]);
+        let needs_none = pod.meta.is_deleting() || matches!(phase, "Succeeded" | "Failed" | "Pending");
+        if !needs_none
+            && let Some((budgets, budget)) = self.budget_of(&pod)?
             && !self.is_exempt(&pod, &budget)
         {
             self.count_down(budgets, &budget, name, options.dry_run)?;
@@ -90,7 +76,7 @@ impl ApiServer {
         Ok(created().with(response.warnings))
     }
 
-    fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>, Refusal> {
+    fn budget_of(&self, pod: &StoredObject) -> Result<Option<(KindId, Arc<StoredObject>)>> {
         let catalog = self.catalog();
         let mut kinds = ["policy/v1", "policy/v1beta1"]
             .into_iter()
@@ -122,13 +108,7 @@ impl ApiServer {
 
     /// Decrements the allowed disruptions of a budget. A budget without this number, as without a controller,
     /// allows all.
-    fn count_down(
-        &mut self,
-        kind: KindId,
-        budget: &Arc<StoredObject>,
-        pod: &str,
-        dry_run: bool,
-    ) -> Result<(), Refusal> {
+    fn count_down(&mut self, kind: KindId, budget: &StoredObject, pod: &str, dry_run: bool) -> Result<()> {
         const REFUSED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
         let refused = |message: String, retry_after_seconds| {
             let cause = Cause::new("DisruptionBudget", "", message);
@@ -163,7 +143,7 @@ impl ApiServer {
         if dry_run {
             return Ok(());
         }
-        let mut changed = StoredObject::clone(budget);
+        let mut changed = budget.clone();
         let time = self.now.truncate_to_secs().to_string();
         for (path, value) in [
             (&["status", "disruptionsAllowed"][..], Value::from(allowed - 1)),
@@ -172,7 +152,19 @@ impl ApiServer {
             changed.put(path, Some(&value));
         }
         if self.version.has(BUDGETS_SHOW_WHETHER_THEY_ALLOW) {
-            allow(&mut changed, allowed - 1, &time);
+            let disruptions = allowed - 1;
+            let (state, reason) = match disruptions > 0 {
+                true => ("True", "SufficientPods"),
+                false => ("False", "InsufficientPods"),
+            };
+            let condition = json!({
+                "type": "DisruptionAllowed",
+                "status": state,
+                "observedGeneration": budget.at(&["status", "observedGeneration"]),
+                "reason": reason,
+                "message": "",
+            });
+            put_condition(&mut changed, condition, self.now);
         }
         self.commit(kind, changed, EventType::Modified);
         Ok(())
@@ -182,24 +174,19 @@ impl ApiServer {
     ///
     /// # Upstream
     /// `BindingREST.Create` in `pkg/registry/core/pod/storage/storage.go`, 1.30.
-    pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response, Refusal> {
-        let Key {
-            kind,
-            namespace,
-            name,
-        } = key;
+    pub(super) fn bind(&mut self, key: Key<'_>, binding: &Value) -> Result<Response> {
+        let (kind, name) = (key.kind, key.name);
         let sent = Manifest::read(binding.clone())?;
         if !sent.object.meta.name.is_empty() {
-            check_names(self.version, &sent.object.meta, namespace, name)?;
+            self.check_names(&sent.object.meta, key)?;
         }
         let node = sent.object.text_at(&["target", "name"]);
         let target = sent.object.text_at(&["target", "kind"]);
         let mut problems = Vec::new();
         if !matches!(target, "" | "Node") {
-            problems.push(format!(
-                "target.kind: Unsupported value: {}: supported values: \"Node\", \"<empty>\"",
-                status::quoted(target)
-            ));
+            let problem = "supported values: \"Node\", \"<empty>\"";
+            let shown = status::quoted(target);
+            problems.push(format!("target.kind: Unsupported value: {shown}: {problem}"));
         }
         if node.is_empty() {
             problems.push("target.name: Required value".to_owned());
@@ -209,24 +196,22 @@ impl ApiServer {
         }
         let existing = self.existing(key)?;
         let assigned = existing.text_at(&["spec", "nodeName"]);
-        let why = if existing.meta.is_deleting() {
-            Some(format!(
-                "pod {name} is being deleted, cannot be assigned to a host"
-            ))
-        } else if !assigned.is_empty() {
-            Some(format!(
-                "pod {name} is already assigned to node {}",
-                status::quoted(assigned)
-            ))
-        } else if !existing.list_at(&["spec", "schedulingGates"]).is_empty() {
-            Some(format!("pod {name} has non-empty .spec.schedulingGates"))
-        } else {
-            None
-        };
-        if let Some(why) = why {
+        let conflict = |why: String| {
             let mut binding = self.resource(kind).clone();
             binding.resource = "pods/binding".into();
-            return Err(status::conflict(&binding, name, &why));
+            Err(status::conflict(&binding, name, &why))
+        };
+        if existing.meta.is_deleting() {
+            return conflict(format!(
+                "pod {name} is being deleted, cannot be assigned to a host"
+            ));
+        }
+        if !assigned.is_empty() {
+            let node = status::quoted(assigned);
+            return conflict(format!("pod {name} is already assigned to node {node}"));
+        }
+        if !existing.list_at(&["spec", "schedulingGates"]).is_empty() {
+            return conflict(format!("pod {name} has non-empty .spec.schedulingGates"));
         }
         self.review_part(kind, Part::Binding, None, binding)?;
         let mut pod = StoredObject::clone(&existing);
@@ -264,47 +249,15 @@ fn set_scheduled(pod: &mut StoredObject, now: &str) {
     pod.put(&path, Some(&conditions.into()));
 }
 
-/// Sets the condition of a budget that allows so many disruptions.
-///
-/// # Upstream
-/// `UpdateDisruptionAllowedCondition` in `component-helpers/apps/poddisruptionbudget/helpers.go`, 1.30.
-fn allow(budget: &mut StoredObject, disruptions: i64, now: &str) {
-    let (state, reason) = match disruptions > 0 {
-        true => ("True", "SufficientPods"),
-        false => ("False", "InsufficientPods"),
-    };
-    let path = ["status", "conditions"];
-    let generation = budget.at(&["status", "observedGeneration"]).cloned();
-    let mut conditions = budget.list_at(&path).to_vec();
-    let known = conditions
-        .iter()
-        .position(|condition| condition["type"] == "DisruptionAllowed");
-    let since = known.map(|index| conditions.remove(index));
-    let since = since.filter(|condition| condition["status"] == state);
-    let since = since.map_or_else(|| now.into(), |condition| condition["lastTransitionTime"].clone());
-    let condition = json!({
-        "type": "DisruptionAllowed",
-        "status": state,
-        "observedGeneration": generation,
-        "lastTransitionTime": since,
-        "reason": reason,
-        "message": "",
-    });
-    conditions.insert(known.unwrap_or(conditions.len()), condition);
-    budget.put(&path, Some(&conditions.into()));
-}
-
 /// Whether a budget selects a pod. Without a selector it selects none. An empty selector selects all pods,
 /// but none in `policy/v1beta1`.
 fn selects(budget: &StoredObject, pod: &StoredObject, old: bool) -> bool {
     let selector = budget
         .at(&["spec", "selector"])
         .filter(|selector| selector.is_object());
-    selector.and_then(label_selector).is_some_and(|selector| {
-        if selector.is_empty() {
-            !old
-        } else {
-            selector.matches(&pod.meta)
-        }
-    })
+    let selects = |selector: LabelSelector| match selector.is_empty() {
+        true => !old,
+        false => selector.matches(&pod.meta),
+    };
+    selector.and_then(label_selector).is_some_and(selects)
 }

@@ -12,16 +12,10 @@ use serde_json::{Map, Value, json};
 use super::{ApiServer, SCALE};
 use crate::{
     Manifest, StoredObject,
-    api_server::{
-        Key, Response,
-        apply::ApplyOptions,
-        crd,
-        patch::accepted,
-        update::{Part, check_names},
-    },
+    api_server::{Key, Response, apply::ApplyOptions, crd, update::Part},
     label_selector,
     object::put_meta,
-    status::{self, Cause, Refusal},
+    status::{self, Cause, Result},
     types::node::Node,
 };
 
@@ -30,8 +24,8 @@ const STEPS_MAX: usize = 100;
 
 /// The paths of an object's numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Paths {
-    wanted: Vec<String>,
+pub(crate) struct Paths {
+    pub(crate) wanted: Vec<String>,
     present: Vec<String>,
     /// The path of a custom resource's selector, as a string.
     selector: Option<Vec<String>>,
@@ -39,7 +33,7 @@ struct Paths {
 }
 
 impl ApiServer {
-    fn scale_paths(&self, kind: KindId) -> Result<Paths, Refusal> {
+    pub(crate) fn scale_paths(&self, kind: KindId) -> Result<Paths> {
         self.kind(kind)?;
         if !self.has_subresource(kind, SCALE.name) {
             return Err(status::unserved());
@@ -48,7 +42,7 @@ impl ApiServer {
         let scale = self
             .definition(kind)
             .and_then(|definition| crd::scale(definition, &resource.version));
-        let path = |key: &str, default: &str| -> Result<Vec<String>, Refusal> {
+        let path = |key: &str, default: &str| -> Result<Vec<String>> {
             let text = scale
                 .and_then(|scale| scale.get(key)?.as_str())
                 .unwrap_or(default);
@@ -75,13 +69,13 @@ impl ApiServer {
         })
     }
 
-    pub(super) fn read_scale(&self, key: Key<'_>) -> Result<Value, Refusal> {
+    pub(super) fn read_scale(&self, key: Key<'_>) -> Result<Value> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         paths.show(&existing)
     }
 
-    pub(super) fn update_scale(&mut self, key: Key<'_>, scale: &Value) -> Result<Response, Refusal> {
+    pub(super) fn update_scale(&mut self, key: Key<'_>, scale: &Value) -> Result<Response> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let (meta, replicas) = read(scale)?;
@@ -89,16 +83,11 @@ impl ApiServer {
     }
 
     /// Patches the JSON form of the scale.
-    pub(in crate::api_server) fn patch_scale(
-        &mut self,
-        key: Key<'_>,
-        content_type: &str,
-        body: &[u8],
-    ) -> Result<Response, Refusal> {
+    pub(crate) fn patch_scale(&mut self, key: Key<'_>, content_type: &str, body: &[u8]) -> Result<Response> {
         let paths = self.scale_paths(key.kind)?;
         let existing = self.existing(key)?;
         let shown = paths.before(&existing);
-        let format = accepted(self.version, self.resource(key.kind), content_type)?;
+        let format = self.accepted(key.kind, content_type)?;
         let (patched, _) = self.patched_json(format, shown, Node::Unknown, body)?;
         if let Some(replicas) = patched.pointer("/spec/replicas")
             && !(replicas.is_number() || replicas.is_null())
@@ -112,12 +101,12 @@ impl ApiServer {
     }
 
     /// Applies a `Scale`: the manager owns the number of replicas of the object itself.
-    pub(in crate::api_server) fn apply_scale(
+    pub(crate) fn apply_scale(
         &mut self,
         key: Key<'_>,
         applied: Value,
         options: &ApplyOptions,
-    ) -> Result<Response, Refusal> {
+    ) -> Result<Response> {
         let Key { kind, name, .. } = key;
         let paths = self.scale_paths(kind)?;
         let existing = self.existing(key)?;
@@ -131,11 +120,7 @@ impl ApiServer {
         }
         let is_applied = applied.pointer("/spec/replicas").is_some();
         if self.tracks_sent_fields() {
-            let stored = paths
-                .before(&existing)
-                .pointer("/spec/replicas")
-                .and_then(Value::as_i64)
-                .unwrap_or(0);
+            let stored = paths.before(&existing)["spec"]["replicas"].as_i64().unwrap_or(0);
             if is_applied && replicas != stored && !options.force {
                 return Err(self.scale_conflict());
             }
@@ -175,8 +160,9 @@ impl ApiServer {
         paths: &Paths,
         meta: &ObjectMeta,
         replicas: i64,
-    ) -> Result<Response, Refusal> {
-        check_names(self.version, meta, &existing.meta.namespace, &existing.meta.name)?;
+    ) -> Result<Response> {
+        let key = Key::new(kind, &existing.meta.namespace, &existing.meta.name);
+        self.check_names(meta, key)?;
         // For custom resources, the resulting object is validated.
         if !paths.custom || !self.settings.types {
             check_replicas(self.version, replicas, &existing.meta.name)?;
@@ -205,7 +191,7 @@ impl ApiServer {
 }
 
 impl Paths {
-    fn show(&self, object: &StoredObject) -> Result<Value, Refusal> {
+    fn show(&self, object: &StoredObject) -> Result<Value> {
         if self.custom && object.at(&self.wanted).and_then(Value::as_i64).is_none() {
             let path = format!(".{}", self.wanted.join("."));
             return Err(status::internal_error(&format!(
@@ -228,11 +214,10 @@ impl Paths {
         };
         let mut status = json!({"replicas": number(&self.present).unwrap_or(0)});
         let selector = match &self.selector {
-            Some(path) => object
-                .at(path)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned(),
+            Some(path) => {
+                let text = object.at(path).and_then(Value::as_str);
+                text.unwrap_or_default().to_owned()
+            }
             None if self.custom => String::new(),
             None => selector_text(object.at(&["spec", "selector"])),
         };
@@ -249,7 +234,7 @@ impl Paths {
     }
 
     /// Converts a response with the object to one with its scale.
-    fn response(&self, response: Response) -> Result<Response, Refusal> {
+    fn response(&self, response: Response) -> Result<Response> {
         match response.object() {
             Some(object) => Ok(Response::of_virtual(self.show(object)?).with(response.warnings)),
             None => Ok(response),
@@ -266,7 +251,7 @@ fn identity(meta: &ObjectMeta) -> Map<String, Value> {
     metadata
 }
 
-fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<(), Refusal> {
+fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Result<()> {
     if replicas >= 0 {
         return Ok(());
     }
@@ -277,7 +262,7 @@ fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Resu
 }
 
 /// Refuses a configuration without version or kind. Other writes may omit them.
-fn check_named(applied: &Value) -> Result<(), Refusal> {
+fn check_named(applied: &Value) -> Result<()> {
     let text = |key: &str| applied.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (text("apiVersion"), text("kind"));
     if kind.is_empty() {
@@ -296,7 +281,7 @@ fn check_named(applied: &Value) -> Result<(), Refusal> {
 }
 
 /// Metadata and replicas of a submitted scale.
-fn read(scale: &Value) -> Result<(ObjectMeta, i64), Refusal> {
+fn read(scale: &Value) -> Result<(ObjectMeta, i64)> {
     let manifest = Manifest::read(scale.clone())?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
     if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {

@@ -18,9 +18,9 @@ const PATTERN: f64 = 0.25;
 /// The most expensive pattern of a named format, by characters.
 const FORMAT_PATTERN: f64 = 128.0;
 /// The longest name of a format.
-const FORMAT_NAME: Range = Range { min: 1, max: 64 };
+const FORMAT_NAME: Range = Range::new(1, 64);
 /// The bytes of an address.
-const ADDRESS: Range = Range { min: 4, max: 16 };
+const ADDRESS: Range = Range::new(4, 16);
 
 /// The cost of a call, and the size of its result if the call determines it.
 type Estimate = (Range, Option<Range>);
@@ -29,8 +29,8 @@ type Estimate = (Range, Option<Range>);
 pub(super) fn estimate(target: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str) -> Estimate {
     match (rule, arguments) {
         ("logical_or" | "logical_and", [left, right]) => {
-            let (min, max) = (left.cost.min, (left.cost + right.cost).max);
-            (Range { min, max }, None)
+            let max = (left.cost + right.cost).max;
+            (Range::new(left.cost.min, max), None)
         }
         ("conditional", [condition, one, other]) => (
             condition.cost + one.cost.union(other.cost),
@@ -78,7 +78,7 @@ fn by_rule(list: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str
         ),
         "split" => (
             target()?.scaled(2.0 * TRAVERSAL),
-            Some(Range::up_to(number(1, target()?.max))),
+            Some(Range::new(0, number(1, target()?.max))),
         ),
         "join" => {
             let items = match list?.ty.parameters().is_empty() {
@@ -88,7 +88,7 @@ fn by_rule(list: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str
             let separators = target()?.map(|items| items.saturating_sub(1));
             copy(items + first().unwrap_or(Range::NONE) * separators)
         }
-        "find" => (matching(target()?, first()?), Some(Range::up_to(target()?.max))),
+        "find" => (matching(target()?, first()?), Some(Range::new(0, target()?.max))),
         "contains" => only((ADDRESS + ADDRESS).scaled(TRAVERSAL)),
         "contains_text" => only((ADDRESS + ADDRESS).scaled(TRAVERSAL) + traversal(first()?)),
         "contains_network" => only(network_in_network()),
@@ -134,15 +134,11 @@ fn by_rule(list: Option<&Estimated<'_>>, arguments: &[Estimated<'_>], rule: &str
             match one.ty.parts().filter(|_| one.ty == other.ty) {
                 Some(("kubernetes.NamedFormat", _)) => only(traversal(FORMAT_NAME)),
                 Some(("kubernetes.URL", _)) => {
-                    let max = other.size.map_or(1, |size| size.max);
-                    only(traversal(Range { min: 1, max }))
+                    only(traversal(Range::new(1, other.size.map_or(1, |size| size.max))))
                 }
                 // The names of types of libraries have dots.
                 Some((name, _)) if name.contains('.') => only(CALL),
-                _ => {
-                    let min = u64::from(max > 0);
-                    only(traversal(Range { min, max }))
-                }
+                _ => only(traversal(Range::new(u64::from(max > 0), max))),
             }
         }
         _ => return None,
@@ -160,10 +156,7 @@ fn item_size(list: &Estimated<'_>) -> Range {
 
 /// The traversal of a text that is converted: the least and the most of the new size.
 fn resized(text: Range, min: impl Fn(u64) -> u64, max: impl Fn(u64) -> u64) -> Estimate {
-    let size = Range {
-        min: min(text.min),
-        max: max(text.max),
-    };
+    let size = Range::new(min(text.min), max(text.max));
     (text.scaled(TRAVERSAL), Some(size))
 }
 
@@ -183,6 +176,5 @@ fn replaced(whole: Range, from: Range, to: Range) -> Range {
     };
     let (most, kept_most) = bound(whole.max, from.min, to.max, true);
     let (least, kept_least) = bound(whole.min, from.max, to.min, false);
-    let range = |min, max| Range { min, max };
-    range(least, most) * to + range(kept_least, kept_most)
+    Range::new(least, most) * to + Range::new(kept_least, kept_most)
 }

@@ -29,46 +29,28 @@ pub(super) struct Range {
 
 impl Range {
     pub(super) const NONE: Self = Self::fixed(0);
-    pub(super) const UNKNOWN: Self = Self {
-        min: 0,
-        max: u64::MAX,
-    };
+    pub(super) const UNKNOWN: Self = Self::new(0, u64::MAX);
     /// The neutral element of [`union`](Self::union).
-    const EMPTY: Self = Self {
-        min: u64::MAX,
-        max: 0,
-    };
+    const EMPTY: Self = Self::new(u64::MAX, 0);
 
-    pub(super) const fn fixed(number: u64) -> Self {
-        Self {
-            min: number,
-            max: number,
-        }
+    pub(super) const fn new(min: u64, max: u64) -> Self {
+        Self { min, max }
     }
 
-    pub(super) const fn up_to(max: u64) -> Self {
-        Self { min: 0, max }
+    pub(super) const fn fixed(number: u64) -> Self {
+        Self::new(number, number)
     }
 
     pub(super) fn map(self, with: impl Fn(u64) -> u64) -> Self {
-        Self {
-            min: with(self.min),
-            max: with(self.max),
-        }
+        Self::new(with(self.min), with(self.max))
     }
 
     fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
-        Self {
-            min: with(self.min, other.min),
-            max: with(self.max, other.max),
-        }
+        Self::new(with(self.min, other.min), with(self.max, other.max))
     }
 
     pub(super) fn union(self, other: Self) -> Self {
-        Self {
-            min: self.min.min(other.min),
-            max: self.max.max(other.max),
-        }
+        Self::new(self.min.min(other.min), self.max.max(other.max))
     }
 
     /// The product with a factor, rounded up.

@@ -166,7 +166,7 @@ impl<'a> Declared<'a> {
 
     /// The size of a value; `None` if expressions cannot read it.
     pub(super) fn size(self) -> Option<Range> {
-        self.is_visible().then(|| Range::up_to(self.most()))
+        self.is_visible().then(|| Range::new(0, self.most()))
     }
 
     /// How many values of this schema fit into a request.

@@ -99,7 +99,7 @@ fn too_expensive(what: &str, cost: u64, limit: u64) -> String {
 
 impl Engine<'_> {
     /// The problems of the rules of a definition that is to be written.
-    pub(in super::super) fn definition(&self, write: Write<'_>) -> Vec<Cause> {
+    pub(crate) fn definition(&self, write: Write<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         if !self.version.has(RULES_ARE_RUN) {
             return causes;

@@ -19,7 +19,7 @@ const LENGTH_MAX: usize = 10 * 1024;
 
 impl Engine<'_> {
     /// The problems of the expressions of an object. Expressions that were stored before stay valid.
-    pub(in crate::api_server) fn device_selectors(&self, write: Write<'_>) -> Vec<Cause> {
+    pub(crate) fn device_selectors(&self, write: Write<'_>) -> Vec<Cause> {
         let mut causes = Vec::new();
         let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
         let new = spec(write.new);

@@ -92,7 +92,10 @@ fn implementation(signature: &str) -> Option<Function> {
         "isLessThan quantity.(quantity)" => |a| truth(amount(&a, 0)? < amount(&a, 1)?),
         "compareTo quantity.(quantity)" => |a| whole(amount(&a, 0)?.cmp(&amount(&a, 1)?) as i64),
         "asApproximateFloat quantity.()" => |a| own(CelDouble::from(amount(&a, 0)?.as_f64())),
-        "asInteger quantity.()" => |a| as_integer(amount(&a, 0)?),
+        "asInteger quantity.()" => |a| {
+            let number = amount(&a, 0)?.as_i64().ok_or("cannot convert value to integer");
+            whole(number.map_err(failed("asInteger"))?)
+        },
         "isInteger quantity.()" => |a| truth(amount(&a, 0)?.as_i64().is_some()),
         "add quantity.(quantity)" | "add quantity.(int)" => |a| sum_of(&a, amount(&a, 1)?),
         "sub quantity.(quantity)" | "sub quantity.(int)" => |a| sum_of(&a, amount(&a, 1)?.negated()),
@@ -440,11 +443,6 @@ fn parse_quantity(text: &str) -> Result<Quantity, ExecutionError> {
     let problem =
         "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'";
     Quantity::parse(text).ok_or(problem).map_err(failed("quantity"))
-}
-
-fn as_integer<'b, 'v>(amount: Quantity) -> Outcome<'b, 'v> {
-    let number = amount.as_i64().ok_or("cannot convert value to integer");
-    whole(number.map_err(failed("asInteger"))?)
 }
 
 fn sum_of<'b, 'v>(args: &Args<'_, '_>, more: Quantity) -> Outcome<'b, 'v> {

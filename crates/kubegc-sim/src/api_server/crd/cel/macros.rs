@@ -68,34 +68,23 @@ fn expand(
     let number = |value: i64| Expr::Literal(LiteralValue::Int(value.into()));
     let former = helper.next_expr(Expr::Ident(ACCUMULATOR.to_owned()));
     let one = helper.next_expr(number(1));
+    let joined = |operator: &str, mut with: Vec<IdedExpr>| {
+        with.insert(0, former.clone());
+        call(operator, with)
+    };
     let (init, step, filter) = match name {
-        "all" => (
-            truth(true),
-            call(operators::LOGICAL_AND, vec![former.clone(), body]),
-            None,
-        ),
-        "exists" => (
-            truth(false),
-            call(operators::LOGICAL_OR, vec![former.clone(), body]),
-            None,
-        ),
-        "existsOne" | "exists_one" => {
-            let next = call(operators::ADD, vec![former.clone(), one.clone()]);
-            (number(0), next, Some(body))
-        }
+        "all" => (truth(true), joined(operators::LOGICAL_AND, vec![body]), None),
+        "exists" => (truth(false), joined(operators::LOGICAL_OR, vec![body]), None),
+        "existsOne" | "exists_one" => (number(0), joined(operators::ADD, vec![one.clone()]), Some(body)),
         "transformList" => {
             let item = helper.next_expr(Expr::List(ListExpr::new(vec![body])));
-            let next = call(operators::ADD, vec![former.clone(), item]);
-            (Expr::List(ListExpr::new(Vec::new())), next, filter)
-        }
-        "transformMap" => {
-            let key = helper.next_expr(Expr::Ident(iter_var.clone()));
-            let next = call(INSERT, vec![former.clone(), key, body]);
-            (Expr::Map(MapExpr::default()), next, filter)
+            let none = Expr::List(ListExpr::new(Vec::new()));
+            (none, joined(operators::ADD, vec![item]), filter)
         }
         _ => {
-            let next = call(INSERT, vec![former.clone(), body]);
-            (Expr::Map(MapExpr::default()), next, filter)
+            let key = (name == "transformMap").then(|| helper.next_expr(Expr::Ident(iter_var.clone())));
+            let entry = key.into_iter().chain([body]).collect();
+            (Expr::Map(MapExpr::default()), joined(INSERT, entry), filter)
         }
     };
     let mut loop_step = helper.next_expr(step);

@@ -20,14 +20,13 @@ mod formats;
 mod library;
 mod macros;
 mod nodes;
-pub(in crate::api_server) mod policy;
+pub(crate) mod policy;
 mod types;
 mod urls;
 mod values;
 
 use std::{
     collections::BTreeMap,
-    fmt,
     sync::{Arc, LazyLock},
 };
 
@@ -72,7 +71,8 @@ fn environment(has_two_variables: bool) -> Env {
 }
 
 /// An expression as the checker sees it, and as it runs.
-pub(in crate::api_server) struct Compiled {
+#[derive(Debug)]
+pub(crate) struct Compiled {
     program: Program,
     runnable: IdedExpr,
     /// The literal arguments that functions do not accept, and the names of the functions.
@@ -104,14 +104,8 @@ impl Compiled {
 }
 
 /// Compiled expressions by their text. Clones share them.
-#[derive(Clone, Default)]
-pub(in crate::api_server) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Compiled>>>>);
-
-impl fmt::Debug for Programs {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Programs").field(&self.0.lock().len()).finish()
-    }
-}
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Programs(Arc<Mutex<BTreeMap<String, Arc<Compiled>>>>);
 
 impl Programs {
     fn get(&self, source: &str, version: KubernetesVersion) -> Result<Arc<Compiled>, String> {
@@ -192,14 +186,14 @@ impl<'a> Rule<'a> {
 }
 
 /// Compiles and runs rules as a release does.
-pub(in crate::api_server) struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     pub(super) programs: &'a Programs,
     pub(super) version: KubernetesVersion,
 }
 
 impl Engine<'_> {
     /// The problems of the `matchConditions` of a webhook configuration, except stored ones that it keeps.
-    pub(in crate::api_server) fn conditions(&self, write: Write<'_>) -> Vec<Cause> {
+    pub(crate) fn conditions(&self, write: Write<'_>) -> Vec<Cause> {
         let webhooks = |object| At::of_value(StoredObject::at(object, &["webhooks"]), "webhooks").items();
         let mut causes = Vec::new();
         for webhook in webhooks(write.new) {
@@ -216,7 +210,7 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// The reason why it cannot be evaluated.
-    pub(in crate::api_server) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
+    pub(crate) fn condition(&self, expression: &str, review: &Value) -> Result<bool, String> {
         let scene = Scene {
             review,
             namespace: &Value::Null,

@@ -85,20 +85,20 @@ fn of_conditions<'v>(has_parameters: bool) -> Variables<'v> {
 
 /// The values of the variables of a policy.
 #[derive(Clone, Copy)]
-pub(in crate::api_server) struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     /// The `request` of an `AdmissionReview`.
-    pub(in crate::api_server) review: &'a Value,
+    pub(crate) review: &'a Value,
     /// The Namespace of the object, or null.
-    pub(in crate::api_server) namespace: &'a Value,
+    pub(crate) namespace: &'a Value,
     /// The parameter, or null.
-    pub(in crate::api_server) parameter: &'a Value,
+    pub(crate) parameter: &'a Value,
     /// Names and expressions of composed variables.
-    pub(in crate::api_server) variables: &'a [(Arc<str>, Arc<str>)],
+    pub(crate) variables: &'a [(Arc<str>, Arc<str>)],
 }
 
 impl Engine<'_> {
     /// The problems of the expressions of a policy, except of stored conditions that it keeps.
-    pub(in crate::api_server) fn policy_problems(&self, write: Write<'_>, is_mutating: bool) -> Vec<Cause> {
+    pub(crate) fn policy_problems(&self, write: Write<'_>, is_mutating: bool) -> Vec<Cause> {
         let spec = |object| At::of_value(StoredObject::at(object, &["spec"]), "spec");
         let former = write.old.map(|old| spec(old).get("matchConditions").value);
         let spec = spec(write.new);
@@ -225,11 +225,7 @@ impl Engine<'_> {
 
     /// Whether the result of an expression follows from the metadata of the object and the address of the
     /// request.
-    pub(in crate::api_server) fn is_of_metadata(
-        &self,
-        expression: &str,
-        variables: &[(Arc<str>, Arc<str>)],
-    ) -> bool {
+    pub(crate) fn is_of_metadata(&self, expression: &str, variables: &[(Arc<str>, Arc<str>)]) -> bool {
         let of_metadata = |source: &str| match self.policy_program(source) {
             Ok(program) if reads_metadata(&mut program.expression().clone()) => Some(program),
             _ => None,
@@ -254,11 +250,7 @@ impl Engine<'_> {
     ///
     /// # Errors
     /// The reason why it cannot be evaluated.
-    pub(in crate::api_server) fn evaluated(
-        &self,
-        expression: &str,
-        scene: Scene<'_>,
-    ) -> Result<Value, String> {
+    pub(crate) fn evaluated(&self, expression: &str, scene: Scene<'_>) -> Result<Value, String> {
         let program = self.policy_program(expression)?;
         if program.uses("authorizer") {
             return Err("authorizer is not covered by this simulated API server".to_owned());

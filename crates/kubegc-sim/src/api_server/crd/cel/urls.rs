@@ -125,11 +125,8 @@ impl Url {
             if is_request {
                 return Err("invalid URI for request".to_owned());
             }
-            if rest
-                .split('/')
-                .next()
-                .is_some_and(|segment| segment.contains(':'))
-            {
+            let mut segments = rest.split('/');
+            if segments.next().is_some_and(|segment| segment.contains(':')) {
                 return Err("first path segment in URL cannot contain colon".to_owned());
             }
         }
