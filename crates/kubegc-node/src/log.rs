@@ -28,7 +28,8 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics, Subject,
-    pod::{RemovableState, content_removable},
+    container::Mode,
+    pod::{RemovableState, removable},
     semantics::behavior,
 };
 
@@ -249,7 +250,7 @@ impl EvictLogs {
             } else if !inventory.pods.sources_ready {
                 Reason::SourcesNotReady
             } else {
-                match content_removable(&inventory.pods, &uid_of(entry), &self.semantics) {
+                match removable(&inventory.pods, &uid_of(entry), Mode::Periodic, &self.semantics) {
                     Some(pod_state) => {
                         plan.actions.push(Action::RemoveDirectory {
                             entry: Arc::clone(entry),

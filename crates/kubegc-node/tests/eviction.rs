@@ -13,7 +13,6 @@
 //! | `met RELEASE MEASUREMENT` | whether the first threshold is met |
 //! | `first RELEASE LAYOUT MEASUREMENTS`, `next ...` | a sync, without and with the history of the line before |
 //! | `decide RELEASE MEASUREMENTS` | the decision after a reclaim of nodefs.available |
-//! | `pod-grace RELEASE SECONDS` | the grace periods of a pod, for each threshold |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +22,7 @@ use kubegc_node::{
     GoDuration, PolicySpec, Semantics,
     eviction::{
         Decision, EvictionReason, FileSystemRole, FileSystems, Function, History, Layout, MinimumReclaim,
-        Observation, Observations, Pressure, Signal, Thresholds, pod_grace_seconds, reclaim_functions,
+        Observation, Observations, Pressure, Signal, Thresholds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
@@ -139,11 +138,6 @@ fn of_release(words: &Words<'_>, spec: &PolicySpec, semantics: Semantics, histor
         "met" => {
             let met = thresholds.configured()[0].is_met(&observations, MinimumReclaim::Ignored);
             parts.push(format!("{met:?}"));
-        }
-        "pod-grace" => {
-            let of_pod = words.text(2).parse().ok();
-            let grace = |threshold| pod_grace_seconds(threshold, 90, of_pod, semantics).to_string();
-            parts.extend(thresholds.configured().iter().map(grace));
         }
         "decide" => {
             let measured = if words.has("failed") {
