@@ -328,25 +328,3 @@ impl fmt::Display for Action {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::uid_of;
-
-    #[test]
-    fn n2_41_n2_43_the_uid_follows_the_last_underscore() {
-        for (entry, uid) in [
-            ("shop_web_123", "123"),
-            ("123", "123"),
-            ("abc", "abc"),
-            ("a_b_", ""),
-            ("_", ""),
-            ("", ""),
-            ("a_b_c_d", "d"),
-            ("a-b-c", "a-b-c"),
-            ("shop_web_123.tar", "123.tar"),
-        ] {
-            assert_eq!(uid_of(entry).text().as_str(), uid, "{entry}");
-        }
-    }
-}

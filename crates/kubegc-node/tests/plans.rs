@@ -8,7 +8,7 @@
 //! | `pod UID STATE`, `sources-not-ready`, `not-synced` | the known pods; a pod is named like its uid |
 //! | `container ID UID/NAME CREATED`, `sandbox ID UID CREATED` | an ended one; options are its state and other fields |
 //! | `image ID SIZE` | an image; `detected` and `used` are those of its record |
-//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `link PATH` | a link dangles |
+//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `entry NAME`, `link PATH` | a link dangles |
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
 //! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate |
 
@@ -100,7 +100,7 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
                 "deleted" => PodState::DELETED,
                 _ => EVICTED,
             };
-            node.pods.known.insert(Uid::new(fact.0[1]), state);
+            node.pods.known.insert(Uid::new(fact.text(1)), state);
         }
         "sources-not-ready" => node.pods.sources_ready = false,
         "not-synced" => node.pods.synced = false,
@@ -155,6 +155,7 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
         "volume" => push(&mut node.image_volumes, fact.text(1).into()),
         "sandbox-image" => node.sandbox_image = Some(fact.text(1).into()),
         "disk" => node.image_file_system = Ok(file_system(fact.number_at(1), fact.number_at(2))),
+        "entry" => push(&mut node.log_entries, fact.text(1).into()),
         "no-start" => node.image_gc_began_at = Inventory::default().image_gc_began_at,
         "link" => push(
             &mut node.log_links,
