@@ -1,6 +1,7 @@
 //! Tests of the node planners.
 
 mod bad_input;
+mod busy;
 mod driver;
 mod eviction;
 mod image;

@@ -1,5 +1,7 @@
 //! The client against scripted runtimes, which fail on demand as a real one does not.
 
+#[path = "../../../kubegc-node/tests/busy.rs"]
+mod busy;
 mod calls;
 mod connecting;
 mod convert;

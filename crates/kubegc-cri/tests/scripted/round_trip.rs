@@ -16,13 +16,14 @@ use proptest::{
 };
 
 use crate::{
+    busy::{busy_node as busy, left},
     convert,
     crictl::Unset,
     server::Server,
     sim::Simulated,
     tables::{Reported, Tables},
     wire,
-    world::{busy, collect, left},
+    world::collect,
 };
 
 #[tokio::test]
