@@ -28,7 +28,8 @@ use kubegc_node::{
 use proptest::prelude::*;
 
 use crate::{
-    plans::{Words, shown},
+    plans::{semantics as semantics_of, shown},
+    words::Words,
     world::at,
 };
 
@@ -79,7 +80,7 @@ fn outcome(settings: &[&str], line: &str, history: &mut History) -> String {
     let words = Words::new(line);
     let releases = words.0[1].split(',');
     let outcomes: BTreeSet<String> = releases
-        .map(|release| of_release(&words, &spec, words.semantics(release), history))
+        .map(|release| of_release(&words, &spec, semantics_of(&words, release), history))
         .collect();
     outcomes.into_iter().collect::<Vec<_>>().join(" | ")
 }

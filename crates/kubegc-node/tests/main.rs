@@ -10,4 +10,5 @@ mod log;
 mod pausing;
 mod plans;
 mod policy;
+mod words;
 mod world;

@@ -12,7 +12,7 @@
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
 //! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate |
 
-use std::{fmt::Display, str::FromStr, sync::Arc};
+use std::{fmt::Display, sync::Arc};
 
 use kubegc_core::{
     Plan, Planner, RuntimeError, Timestamp, Uid,
@@ -29,7 +29,10 @@ use kubegc_node::{
     sandbox::EvictSandboxes,
 };
 
-use crate::world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version};
+use crate::{
+    words::Words,
+    world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version},
+};
 
 const PLANNERS: [&str; 4] = ["containers ", "sandboxes ", "logs ", "images "];
 
@@ -43,46 +46,13 @@ fn nodes_have_these_plans() {
     });
 }
 
-/// The words of a line. Options have the form `key=value`.
-pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
-
-impl<'a> Words<'a> {
-    pub(crate) fn new(line: &'a str) -> Self {
-        Self(line.split(' ').collect())
-    }
-
-    pub(crate) fn text(&self, at: usize) -> &'a str {
-        match self.0[at] {
-            "-" => "",
-            word => word,
-        }
-    }
-
-    pub(crate) fn has(&self, word: &str) -> bool {
-        self.0.contains(&word)
-    }
-
-    pub(crate) fn option(&self, key: &str) -> Option<&'a str> {
-        let mut words = self.0.iter();
-        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-    }
-
-    pub(crate) fn number<T: FromStr>(&self, key: &str) -> Option<T> {
-        self.option(key).map(|text| text.parse().ok().expect("a number"))
-    }
-
-    /// The behavior of a release with the gates of the line.
-    pub(crate) fn semantics(&self, release: &str) -> Semantics {
-        let gates = self.0.iter().filter_map(|word| {
-            let gate = word.strip_prefix(['+', '-'])?;
-            Some((gate.to_owned(), word.starts_with('+')))
-        });
-        Semantics::with_gates(version(release), &gates.collect())
-    }
-
-    pub(crate) fn number_at<T: FromStr>(&self, at: usize) -> T {
-        self.0[at].parse().ok().expect("a number")
-    }
+/// The behavior of a release with the gates of a line.
+pub(crate) fn semantics(words: &Words<'_>, release: &str) -> Semantics {
+    let gates = words.0.iter().filter_map(|word| {
+        let gate = word.strip_prefix(['+', '-'])?;
+        Some((gate.to_owned(), word.starts_with('+')))
+    });
+    Semantics::with_gates(version(release), &gates.collect())
 }
 
 fn push<T>(listing: &mut Listing<Vec<T>>, one: T) {
@@ -195,7 +165,7 @@ fn plan(facts: &[&str], line: &str) -> String {
     if !records.is_empty() {
         node.image_records = records.into_iter().collect();
     }
-    let semantics = words.semantics(words.0[1]);
+    let semantics = semantics(&words, words.0[1]);
     let mode = if words.has("forced") {
         Mode::Forced
     } else {
