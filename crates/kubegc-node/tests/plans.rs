@@ -8,22 +8,25 @@
 //! | `pod UID STATE`, `sources-not-ready`, `not-synced` | the known pods; a pod is named like its uid |
 //! | `container ID UID/NAME CREATED`, `sandbox ID UID CREATED` | an ended one; options are its state and other fields |
 //! | `image ID SIZE` | an image; `detected` and `used` are those of its record |
-//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `entry NAME`, `link PATH` | a link dangles |
+//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `entry NAME`, `link PATH TARGET` | a link dangles unless stated |
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
-//! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate |
+//! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate; `listing` is the order |
+//! | `running all`, `started since=TIME` | the known pods, with those that are running or started since then |
 
 use std::{fmt::Display, sync::Arc};
 
 use kubegc_core::{
     Plan, Planner, RuntimeError, Timestamp, Uid,
     node_facts::{
-        ContainerImage, ContainerState, Image, LogLink, LogTarget, PodState, SandboxState, annotation, label,
+        ContainerImage, ContainerState, Image, LogLink, LogTarget, PodState, Pods, SandboxState, annotation,
+        label,
     },
 };
 use kubegc_fixtures::check_transcript;
 use kubegc_node::{
-    Inventory, Listing, Semantics, Unlisted,
+    Inventory, Listing, Order, Semantics, Unlisted,
     container::{EvictUnits, Limits, Mode},
+    driver::{add_created_since, add_running},
     image::{Arithmetic, FreeSpace, Record, Response, Run, Step, Task, Thresholds},
     log::EvictLogs,
     sandbox::EvictSandboxes,
@@ -34,7 +37,28 @@ use crate::{
     world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version},
 };
 
-const PLANNERS: [&str; 4] = ["containers ", "sandboxes ", "logs ", "images "];
+const PLANNERS: [&str; 6] = [
+    "containers ",
+    "sandboxes ",
+    "logs ",
+    "images ",
+    "running ",
+    "started ",
+];
+
+const STATES: [(&str, PodState); 5] = [
+    ("active", PodState::ACTIVE),
+    ("completed", PodState::COMPLETED),
+    ("deleted", PodState::DELETED),
+    ("evicted", EVICTED),
+    (
+        "deleting",
+        PodState {
+            deleted: true,
+            ..PodState::ACTIVE
+        },
+    ),
+];
 
 #[test]
 fn nodes_have_these_plans() {
@@ -64,12 +88,8 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
     let option = |key: &str| Arc::<str>::from(fact.option(key).unwrap_or_default());
     match fact.0[0] {
         "pod" => {
-            let state = match fact.0[2] {
-                "active" => PodState::ACTIVE,
-                "completed" => PodState::COMPLETED,
-                "deleted" => PodState::DELETED,
-                _ => EVICTED,
-            };
+            let state = STATES.iter().find(|(name, _)| *name == fact.0[2]);
+            let (_, state) = *state.expect("a state of pods");
             node.pods.known.insert(Uid::new(fact.text(1)), state);
         }
         "sources-not-ready" => node.pods.sources_ready = false,
@@ -77,9 +97,16 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
         "container" => {
             let (uid, name) = fact.0[2].split_once('/').expect("a pod and a name");
             let mut container = dead(fact.text(1), uid, name, fact.number_at(3));
-            if fact.has("unknown") {
-                container.state = ContainerState::Unknown;
+            for (word, state) in [
+                ("created", ContainerState::Created),
+                ("running", ContainerState::Running),
+                ("unknown", ContainerState::Unknown),
+            ] {
+                if fact.has(word) {
+                    container.state = state;
+                }
             }
+            container.sandbox_id = option("sandbox");
             container.image = ContainerImage {
                 reference: option("image"),
                 id: option("image-id"),
@@ -97,12 +124,12 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
             push(&mut node.containers, Arc::new(container));
         }
         "sandbox" => {
-            let mut sandbox = sandbox(
-                fact.text(1),
-                fact.text(2),
-                SandboxState::NotReady,
-                fact.number_at(3),
-            );
+            let state = if fact.has("ready") {
+                SandboxState::Ready
+            } else {
+                SandboxState::NotReady
+            };
+            let mut sandbox = sandbox(fact.text(1), fact.text(2), state, fact.number_at(3));
             let uid = fact.option("label");
             sandbox
                 .labels
@@ -131,7 +158,11 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
             &mut node.log_links,
             LogLink {
                 path: fact.0[1].into(),
-                target: LogTarget::Missing,
+                target: match fact.0.get(2) {
+                    Some(&"exists") => LogTarget::Exists,
+                    Some(_) => LogTarget::Unknown,
+                    None => LogTarget::Missing,
+                },
             },
         ),
         "missing" => {
@@ -165,7 +196,15 @@ fn plan(facts: &[&str], line: &str) -> String {
     if !records.is_empty() {
         node.image_records = records.into_iter().collect();
     }
+    if let "running" | "started" = words.0[0] {
+        return known_pods(&words, node);
+    }
     let semantics = semantics(&words, words.0[1]);
+    let order = if words.has("listing") {
+        Order::Listing
+    } else {
+        Order::Total
+    };
     let mode = if words.has("forced") {
         Mode::Forced
     } else {
@@ -180,21 +219,46 @@ fn plan(facts: &[&str], line: &str) -> String {
                 node_max: words.number("node"),
             };
             let policy = EvictUnits::new(limits, semantics).expect("valid limits");
-            let plan = policy.with_mode(mode).plan(&node, now);
+            let plan = policy.with_mode(mode).with_order(order).plan(&node, now);
             let mut parts = shown(&plan);
             if words.has("summary") {
                 parts.push(format!("{:?}", plan.summary));
             }
             parts
         }
-        "sandboxes" => shown(&EvictSandboxes::new(semantics).with_mode(mode).plan(&node, now)),
-        "logs" => shown(&EvictLogs::new(semantics).plan(&node, now)),
+        "sandboxes" => {
+            let policy = EvictSandboxes::new(semantics).with_mode(mode);
+            shown(&policy.with_order(order).plan(&node, now))
+        }
+        "logs" => shown(&EvictLogs::new(semantics).with_order(order).plan(&node, now)),
         _ => images(&words, semantics, node, now),
     };
     if parts.is_empty() {
         return "nothing".to_owned();
     }
     parts.join("; ")
+}
+
+/// The pods that are known, with those that run or started since a time.
+fn known_pods(words: &Words<'_>, mut node: Inventory) -> String {
+    let containers = node.containers.expect("listed");
+    let sandboxes = node.sandboxes.expect("listed");
+    match words.number("since") {
+        Some(since) => add_created_since(&mut node.pods, &containers, &sandboxes, at(since)),
+        None => add_running(&mut node.pods, &containers, &sandboxes),
+    }
+    let Pods {
+        known,
+        sources_ready,
+        synced,
+    } = &node.pods;
+    let mut shown = format!("ready {sources_ready}, synced {synced}");
+    for (uid, state) in known {
+        let name = STATES.iter().find(|(_, named)| named == state);
+        let (name, _) = name.expect("a state with a name");
+        shown.push_str(&format!(", {uid:?} {name}"));
+    }
+    shown
 }
 
 /// Actions, kept objects, findings, and the time of the next change, in which `+` is a nanosecond.

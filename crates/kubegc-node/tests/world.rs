@@ -49,11 +49,6 @@ pub(crate) fn dead(id: &str, uid: &str, name: &str, created: i64) -> Container {
     Container::new(id, pod(uid), name, ContainerState::Exited, at(created))
 }
 
-/// The same in another state.
-pub(crate) fn in_state(state: ContainerState, container: Container) -> Container {
-    Container { state, ..container }
-}
-
 /// A container that uses an image.
 pub(crate) fn user(id: &str, reference: &str, image_id: &str, handler: &str) -> Container {
     let image = ContainerImage {
