@@ -11,6 +11,7 @@
 //! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `entry NAME`, `link PATH TARGET` | a link dangles unless stated |
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
 //! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate; `listing` is the order |
+//! | `unreadable RELEASE denied`, `dangling RELEASE STATUS` | a log directory, and a link by its container's status |
 //! | `running all`, `started since=TIME` | the known pods, with those that are running or started since then |
 
 use std::{fmt::Display, sync::Arc};
@@ -18,8 +19,8 @@ use std::{fmt::Display, sync::Arc};
 use kubegc_core::{
     Plan, Planner, RuntimeError, Timestamp, Uid,
     node_facts::{
-        ContainerImage, ContainerState, Image, LogLink, LogTarget, PodState, Pods, SandboxState, annotation,
-        label,
+        ContainerImage, ContainerState, ContainerStatus, Image, LogLink, LogTarget, PodState, Pods,
+        SandboxState, annotation, label,
     },
 };
 use kubegc_fixtures::check_transcript;
@@ -37,13 +38,15 @@ use crate::{
     world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version},
 };
 
-const PLANNERS: [&str; 6] = [
+const PLANNERS: [&str; 8] = [
     "containers ",
     "sandboxes ",
     "logs ",
     "images ",
     "running ",
     "started ",
+    "unreadable ",
+    "dangling ",
 ];
 
 const STATES: [(&str, PodState); 5] = [
@@ -200,6 +203,9 @@ fn plan(facts: &[&str], line: &str) -> String {
         return known_pods(&words, node);
     }
     let semantics = semantics(&words, words.0[1]);
+    if let "unreadable" | "dangling" = words.0[0] {
+        return log(&words, &EvictLogs::new(semantics));
+    }
     let order = if words.has("listing") {
         Order::Listing
     } else {
@@ -259,6 +265,28 @@ fn known_pods(words: &Words<'_>, mut node: Inventory) -> String {
         shown.push_str(&format!(", {uid:?} {name}"));
     }
     shown
+}
+
+/// The text of an unreadable directory, or the decision about a dangling link by its container's status.
+fn log(words: &Words<'_>, policy: &EvictLogs) -> String {
+    let state = match words.0[2] {
+        "denied" => return policy.unreadable_text("/var/log/pods", &RuntimeError::refused("denied")),
+        "not-found" => Err(RuntimeError::NotFound),
+        "refused" => Err(RuntimeError::refused("busy")),
+        "lost" => Err(RuntimeError::unknown("lost")),
+        "created" => Ok(Some(ContainerState::Created)),
+        "running" => Ok(Some(ContainerState::Running)),
+        "unknown" => Ok(Some(ContainerState::Unknown)),
+        "exited" => Ok(Some(ContainerState::Exited)),
+        _ => Ok(None),
+    };
+    let status = |state| ContainerStatus {
+        state,
+        log_path: "".into(),
+        image_volumes: Vec::new(),
+    };
+    let decision = policy.link(&state.map(|state| state.map(status)));
+    decision.map_or_else(|reason| reason.to_string(), |()| "removed".to_owned())
 }
 
 /// Actions, kept objects, findings, and the time of the next change, in which `+` is a nanosecond.
