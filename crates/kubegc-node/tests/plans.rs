@@ -12,6 +12,7 @@
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
 //! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate; `listing` is the order |
 //! | `unreadable RELEASE denied`, `dangling RELEASE STATUS` | a log directory, and a link by its container's status |
+//! | `reference REFERENCE` | whether it is one to the image |
 //! | `running all`, `started since=TIME` | the known pods, with those that are running or started since then |
 
 use std::{fmt::Display, sync::Arc};
@@ -27,7 +28,7 @@ use kubegc_fixtures::check_transcript;
 use kubegc_node::{
     Inventory, Listing, Order, Semantics, Unlisted,
     container::{EvictUnits, Limits, Mode},
-    driver::{add_created_since, add_running},
+    driver::{add_created_since, add_running, is_reference_to},
     image::{Arithmetic, FreeSpace, Record, Response, Run, Step, Task, Thresholds},
     log::EvictLogs,
     sandbox::EvictSandboxes,
@@ -38,7 +39,7 @@ use crate::{
     world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version},
 };
 
-const PLANNERS: [&str; 8] = [
+const PLANNERS: [&str; 9] = [
     "containers ",
     "sandboxes ",
     "logs ",
@@ -47,6 +48,7 @@ const PLANNERS: [&str; 8] = [
     "started ",
     "unreadable ",
     "dangling ",
+    "reference ",
 ];
 
 const STATES: [(&str, PodState); 5] = [
@@ -148,6 +150,7 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
                 pinned: fact.has("pinned"),
                 runtime_handler: option("handler"),
                 tags: fact.option("tag").into_iter().map(Arc::from).collect(),
+                digests: fact.option("digest").into_iter().map(Arc::from).collect(),
                 ..image(fact.text(1), fact.number_at(2))
             };
             push(&mut node.images, Arc::new(image));
@@ -198,6 +201,10 @@ fn plan(facts: &[&str], line: &str) -> String {
     }
     if !records.is_empty() {
         node.image_records = records.into_iter().collect();
+    }
+    if words.0[0] == "reference" {
+        let image = &node.images.expect("listed")[0];
+        return is_reference_to(words.text(1), image).to_string();
     }
     if let "running" | "started" = words.0[0] {
         return known_pods(&words, node);
