@@ -29,14 +29,14 @@ use kubegc_node::{
     Inventory, Listing, Order, Semantics, Unlisted,
     container::{EvictUnits, Limits, Mode},
     driver::{add_created_since, add_running, is_reference_to},
-    image::{Arithmetic, FreeSpace, Record, Response, Run, Step, Task, Thresholds},
+    image::{Arithmetic, FreeSpace, Record, Task, Thresholds},
     log::EvictLogs,
     sandbox::EvictSandboxes,
 };
 
 use crate::{
     words::Words,
-    world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version},
+    world::{EVICTED, at, dead, empty, file_system, image, image_run, record, sandbox, seconds, version},
 };
 
 const PLANNERS: [&str; 9] = [
@@ -338,28 +338,13 @@ fn images(words: &Words<'_>, semantics: Semantics, mut node: Inventory, now: Tim
         _ => Task::DeleteUnused,
     };
     let listed = words.number("listed").map_or(now, at);
-    let mut run = Run::new(
-        policy,
-        task,
-        node.image_records.clone(),
-        node.image_gc_began_at,
-        now,
-    );
-    let mut response = None;
-    let plan = loop {
-        response = Some(match run.next(response) {
-            Step::List => Response::Listed {
-                inventory: &node,
-                at: listed,
-            },
-            Step::Measure => Response::Measured(node.image_file_system.clone()),
-            Step::Remove(action) if words.option("fails") == Some(&*action.image.id) => {
-                Response::Removed(Err(RuntimeError::refused("it is busy")))
-            }
-            Step::Remove(_) => Response::Removed(Ok(())),
-            Step::Done => break run.finish(),
-        });
+    let remove = |image: &Image| {
+        if words.option("fails") == Some(&*image.id) {
+            return Err(RuntimeError::refused("it is busy"));
+        }
+        Ok(())
     };
+    let plan = image_run(policy, task, &node, [now, listed], remove);
     let mut parts = shown(&plan);
     let summary = &plan.summary;
     let handlers = plan.actions.iter().map(|action| &*action.runtime_handler);

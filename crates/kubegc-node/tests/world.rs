@@ -3,13 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    KubernetesVersion, Timestamp, Uid,
+    KubernetesVersion, PlanOf, RuntimeError, Timestamp, Uid,
     node_facts::{
         Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods, Sandbox,
         SandboxState,
     },
 };
-use kubegc_node::{GoDuration, Inventory, Listing, Semantics, image::Record};
+use kubegc_node::{
+    GoDuration, Inventory, Listing, Semantics,
+    image::{FreeSpace, Record, Response, Run, Step, Task},
+};
 
 /// Releases at both sides of the differences in the tables.
 pub(crate) const RELEASES: [&str; 5] = ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"];
@@ -141,3 +144,28 @@ pub(crate) const EVICTED: PodState = PodState {
     deleted: false,
     terminated: false,
 };
+
+/// An image run with the listings of a node, which were read at `listed`. `remove` returns the result of each
+/// removal.
+pub(crate) fn image_run(
+    policy: FreeSpace,
+    task: Task,
+    node: &Inventory,
+    [now, listed]: [Timestamp; 2],
+    remove: impl Fn(&Image) -> Result<(), RuntimeError>,
+) -> PlanOf<FreeSpace> {
+    let records = node.image_records.clone();
+    let mut run = Run::new(policy, task, records, node.image_gc_began_at, now);
+    let mut response = None;
+    loop {
+        response = Some(match run.next(response) {
+            Step::List => Response::Listed {
+                inventory: node,
+                at: listed,
+            },
+            Step::Measure => Response::Measured(node.image_file_system.clone()),
+            Step::Remove(action) => Response::Removed(remove(&action.image)),
+            Step::Done => return run.finish(),
+        });
+    }
+}

@@ -21,6 +21,14 @@ use crate::{
     wire,
 };
 
+/// A runtime of this version.
+fn of_version(name: &str, reported: &str, api: &str) -> Server<Reported> {
+    Server::start(Reported::new(Tables {
+        version: version(name, reported, api),
+        ..Tables::default()
+    }))
+}
+
 /// The error of a failed connection.
 async fn failure(endpoint: &Endpoint, options: Options) -> ConnectError {
     match CriRuntime::connect(endpoint, options).await {
@@ -185,10 +193,7 @@ async fn the_only_runtime_among_known_sockets_is_found() {
     let disabled = Server::serving(Serves::ImagesOnly, Reported::default());
     let link = Endpoint::unix(directory.path().join("link.sock"));
     std::os::unix::fs::symlink(containerd.path(), link.path()).expect("writable");
-    let crio = Server::start(Reported::new(Tables {
-        version: version("cri-o", "1.30.1", "v1"),
-        ..Tables::default()
-    }));
+    let crio = of_version("cri-o", "1.30.1", "v1");
 
     let among = [
         missing.clone(),
@@ -248,10 +253,7 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     options.connect_timeout = Duration::from_millis(50);
     let silent = Endpoint::unix(directory.path().join("silent.sock"));
     let _never_accepts = UnixListener::bind(silent.path()).expect("free");
-    let half = Server::start(Reported::new(Tables {
-        version: version("", "1.30.1", "v1"),
-        ..Tables::default()
-    }));
+    let half = of_version("", "1.30.1", "v1");
     let starting = Server::start(Reported::default());
     starting.script([Rule::always(
         "Version",
@@ -259,10 +261,7 @@ async fn a_runtime_next_to_an_unknown_socket_is_not_taken_for_the_only_one() {
     )]);
     let datagrams = Endpoint::unix(directory.path().join("datagrams"));
     let _datagrams = UnixDatagram::bind(datagrams.path()).expect("free");
-    let old = Server::start(Reported::new(Tables {
-        version: version("containerd", "1.5", "v1alpha2"),
-        ..Tables::default()
-    }));
+    let old = of_version("containerd", "1.5", "v1alpha2");
     let missing = Endpoint::unix(directory.path().join("missing.sock"));
     let found = Server::start(Reported::default());
 

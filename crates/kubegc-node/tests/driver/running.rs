@@ -10,11 +10,7 @@ fn a_sandbox_that_is_created_between_the_listings_is_known() {
     for start in 0..5 {
         for with_container in [false, true] {
             let busy = busy();
-            let pausing = Arc::new(Pausing {
-                inner: busy.node.clone(),
-                clock: busy.clock.clone(),
-                listing_takes: Duration::ZERO,
-            });
+            let pausing = Arc::new(Pausing::new(&busy.node, &busy.clock));
             let source = WithRunning::new(busy.node.fork(busy.clock.clone()), pausing);
             drop(busy.node.take_calls());
             let name = format!("new{}", busy.node.all_sandboxes().len());
