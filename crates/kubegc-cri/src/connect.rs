@@ -9,7 +9,7 @@ use crate::{
     bindings::{ImageFsInfoRequest, ImageFsInfoResponse, VersionRequest, VersionResponse},
     call::{Failure, IMAGES, Method, RUNTIME, call},
     file_systems::Measurements,
-    socket::{Listed, NotSent, Socket},
+    socket::{Listing, NotSent, Socket},
 };
 
 /// The version of the kubelet's runtime API, a field of the `Version` request.
@@ -40,10 +40,10 @@ const KUBELET_API_VERSION: &str = "0.1.0";
 /// object of another runtime. Ids of images can match.
 #[derive(Clone, Debug)]
 pub struct CriRuntime {
-    pub(crate) runtime: Arc<Socket>,
-    /// The socket of the image service; the same as `runtime` unless images have another endpoint.
-    pub(crate) images: Arc<Socket>,
-    pub(crate) listed: Arc<Listed>,
+    pub(crate) containers: Arc<Listing>,
+    pub(crate) sandboxes: Arc<Listing>,
+    /// Its socket is that of the others unless images have another endpoint.
+    pub(crate) images: Arc<Listing>,
     pub(crate) options: Arc<Options>,
     pub(crate) measurements: Arc<Measurements>,
     version: RuntimeVersion,
@@ -90,9 +90,9 @@ impl CriRuntime {
         let client = images.connection().client;
         check_image_service(image_endpoint, &client, options.request_timeout).await?;
         let connected = Self {
-            runtime,
-            images,
-            listed: Arc::default(),
+            containers: Listing::new(&runtime),
+            sandboxes: Listing::new(&runtime),
+            images: Listing::new(&images),
             options,
             measurements: Arc::default(),
             version,

@@ -80,7 +80,12 @@ impl CriRuntime {
     }
 
     async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
-        Ok(self.images.read(METHOD, "", ImageFsInfoRequest {}).await?.0)
+        Ok(self
+            .images
+            .socket
+            .read(METHOD, "", ImageFsInfoRequest {})
+            .await?
+            .0)
     }
 
     async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {

@@ -1,9 +1,6 @@
 //! The implementation of [`Runtime`] over CRI.
 
-use std::{
-    sync::{Arc, atomic::AtomicU64},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use kubegc_core::{
@@ -22,29 +19,14 @@ use crate::{
     },
     call::{IMAGES, Method, RUNTIME, call},
     read::{self, Keyed},
-    socket::{Socket, is_current, record_listing},
+    socket::Listing,
 };
 
-/// A listing that writes depend on, with its socket.
-type Listing<'a> = (&'a AtomicU64, &'a Socket);
-
 impl CriRuntime {
-    fn container_listing(&self) -> Listing<'_> {
-        (&self.listed.containers, &self.runtime)
-    }
-
-    fn sandbox_listing(&self) -> Listing<'_> {
-        (&self.listed.sandboxes, &self.runtime)
-    }
-
-    fn image_listing(&self) -> Listing<'_> {
-        (&self.listed.images, &self.images)
-    }
-
     /// Lists all objects of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T>(
         &self,
-        (listed, socket): Listing<'_>,
+        listing: &Listing,
         method: Method,
         message: Q,
         entries: impl FnOnce(A) -> Vec<W>,
@@ -55,9 +37,9 @@ impl CriRuntime {
         A: Message + Default + 'static,
         T: Keyed,
     {
-        let (response, connection) = socket.read(method, "", message).await?;
+        let (response, connection) = listing.socket.read(method, "", message).await?;
         let facts = read::listing(method.name, entries(response), read)?;
-        record_listing(listed, connection);
+        listing.record(connection);
         Ok(facts)
     }
 
@@ -69,19 +51,16 @@ impl CriRuntime {
         &self,
         method: Method,
         (id, grace): (&str, Duration),
-        listings: &[Listing<'_>],
+        listings: &[&Listing],
         message: impl Message + 'static,
     ) -> Result<(), RuntimeError> {
         if id.is_empty() {
             return Err(RuntimeError::refused(format!("{}: the id is empty", method.name)));
         }
         // Before the check, so that the request cannot use a connection that is created after it.
-        let connection = listings[0].1.connection();
-        if let Some((_, socket)) = listings
-            .iter()
-            .find(|(listed, socket)| !is_current(listed, socket))
-        {
-            return Err(socket.closed().into_error(method));
+        let connection = listings[0].socket.connection();
+        if let Some(listing) = listings.iter().find(|listing| !listing.is_current()) {
+            return Err(listing.socket.closed().into_error(method));
         }
         let timeout = self.options.request_timeout.saturating_add(grace);
         let response = call(&connection.client, method, id, timeout, message).await;
@@ -98,23 +77,25 @@ impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
         let method = Method::reads(RUNTIME, "ListContainers");
         let entries = |response: ListContainersResponse| response.containers;
-        let (listing, message) = (self.container_listing(), ListContainersRequest {});
-        self.list(listing, method, message, entries, read::container)
+        let message = ListContainersRequest {};
+        self.list(&self.containers, method, message, entries, read::container)
             .await
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
         let method = Method::reads(RUNTIME, "ListPodSandbox");
         let entries = |response: ListPodSandboxResponse| response.items;
-        let (listing, message) = (self.sandbox_listing(), ListPodSandboxRequest {});
-        self.list(listing, method, message, entries, read::sandbox).await
+        let message = ListPodSandboxRequest {};
+        self.list(&self.sandboxes, method, message, entries, read::sandbox)
+            .await
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
         let method = Method::reads(IMAGES, "ListImages");
         let entries = |response: ListImagesResponse| response.images;
-        let (listing, message) = (self.image_listing(), ListImagesRequest {});
-        self.list(listing, method, message, entries, read::image).await
+        let message = ListImagesRequest {};
+        self.list(&self.images, method, message, entries, read::image)
+            .await
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
@@ -128,7 +109,8 @@ impl Runtime for CriRuntime {
             verbose: false,
         };
         let (response, _) = self
-            .runtime
+            .containers
+            .socket
             .read::<_, ContainerStatusResponse>(method, id, message)
             .await?;
         Ok(response.status.map(read::status))
@@ -142,6 +124,7 @@ impl Runtime for CriRuntime {
         };
         let response = self
             .images
+            .socket
             .read::<_, ImageStatusResponse>(method, reference, message);
         match response.await {
             Ok((response, _)) => read::image_id(reference, response.image)
@@ -159,7 +142,7 @@ impl Runtime for CriRuntime {
             timeout: i64::from(grace_seconds),
         };
         let grace = Duration::from_secs(u64::from(grace_seconds));
-        self.write(method, (id, grace), &[self.container_listing()], message)
+        self.write(method, (id, grace), &[&self.containers], message)
             .await
     }
 
@@ -167,7 +150,7 @@ impl Runtime for CriRuntime {
         let method = Method::writes(RUNTIME, "RemoveContainer");
         let container_id = id.to_owned();
         let message = RemoveContainerRequest { container_id };
-        let listings = [self.container_listing()];
+        let listings = [&*self.containers];
         self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
@@ -175,7 +158,7 @@ impl Runtime for CriRuntime {
         let method = Method::writes(RUNTIME, "StopPodSandbox");
         let pod_sandbox_id = id.to_owned();
         let message = StopPodSandboxRequest { pod_sandbox_id };
-        let listings = [self.sandbox_listing(), self.container_listing()];
+        let listings = [&*self.sandboxes, &self.containers];
         self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
@@ -183,7 +166,7 @@ impl Runtime for CriRuntime {
         let method = Method::writes(RUNTIME, "RemovePodSandbox");
         let pod_sandbox_id = id.to_owned();
         let message = RemovePodSandboxRequest { pod_sandbox_id };
-        let listings = [self.sandbox_listing(), self.container_listing()];
+        let listings = [&*self.sandboxes, &self.containers];
         self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 
@@ -191,7 +174,7 @@ impl Runtime for CriRuntime {
         let method = Method::writes(IMAGES, "RemoveImage");
         let image = Some(image_spec(id, runtime_handler));
         let message = RemoveImageRequest { image };
-        let listings = [self.image_listing(), self.container_listing()];
+        let listings = [&*self.images, &self.containers];
         self.write(method, (id, Duration::ZERO), &listings, message).await
     }
 }

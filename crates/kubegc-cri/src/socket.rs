@@ -153,22 +153,31 @@ fn new_connection(number: u64, path: &Arc<Path>, options: &Options) -> Connectio
     }
 }
 
-/// The number of the connection on which each kind of object was last listed; zero: never listed.
-#[derive(Debug, Default)]
-pub(crate) struct Listed {
-    pub(crate) containers: AtomicU64,
-    pub(crate) sandboxes: AtomicU64,
-    pub(crate) images: AtomicU64,
+/// A kind of object that is listed, with its socket.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) socket: Arc<Socket>,
+    /// The number of the connection of the last listing; zero: never listed.
+    listed_on: AtomicU64,
 }
 
-/// Records the connection of a listing.
-pub(crate) fn record_listing(listed: &AtomicU64, number: u64) {
-    listed.store(number, Ordering::Release);
-}
+impl Listing {
+    pub(crate) fn new(socket: &Arc<Socket>) -> Arc<Self> {
+        Arc::new(Self {
+            socket: Arc::clone(socket),
+            listed_on: AtomicU64::new(0),
+        })
+    }
 
-/// Returns whether the last listing used the current connection to its socket. Also `true` without a listing,
-/// because then no write depends on one.
-pub(crate) fn is_current(listed: &AtomicU64, socket: &Socket) -> bool {
-    let number = listed.load(Ordering::Acquire);
-    number == 0 || number == socket.connection().number
+    /// Records the connection of a listing.
+    pub(crate) fn record(&self, number: u64) {
+        self.listed_on.store(number, Ordering::Release);
+    }
+
+    /// Returns whether the last listing used the current connection to its socket. Also `true` without a
+    /// listing, because then no write depends on one.
+    pub(crate) fn is_current(&self) -> bool {
+        let number = self.listed_on.load(Ordering::Acquire);
+        number == 0 || number == self.socket.connection().number
+    }
 }

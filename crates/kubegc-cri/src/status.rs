@@ -53,7 +53,7 @@ impl CriRuntime {
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
         let method = Method::reads(RUNTIME, "Status");
         let message = StatusRequest { verbose: true };
-        let (response, _) = self.runtime.read(method, "", message).await?;
+        let (response, _) = self.containers.socket.read(method, "", message).await?;
         read(response).ok_or_else(|| incomplete(method.name, "status is missing"))
     }
 }

@@ -14,6 +14,7 @@ names! {
 pub struct Event {
     #[cfg_attr(feature = "serde", serde(rename = "type"))]
     pub kind: EventKind,
+    /// Upstream's, such as `FreeDiskSpaceFailed`.
     pub reason: &'static str,
     pub message: String,
 }
@@ -36,22 +37,4 @@ impl Event {
             message: message.into(),
         }
     }
-}
-
-/// Reasons of upstream's events.
-pub mod reason {
-    /// A run of the container loop failed.
-    pub const CONTAINER_GC_FAILED: &str = "ContainerGCFailed";
-    /// A run of the image loop failed, and so did the one before.
-    pub const IMAGE_GC_FAILED: &str = "ImageGCFailed";
-    /// A run of the image loop freed less than required.
-    pub const FREE_DISK_SPACE_FAILED: &str = "FreeDiskSpaceFailed";
-    /// The capacity of the image file system is zero.
-    pub const INVALID_DISK_CAPACITY: &str = "InvalidDiskCapacity";
-    /// A container is stopped. The event's object is the pod.
-    pub const KILLING: &str = "Killing";
-    /// A node under pressure starts to reclaim resources.
-    pub const EVICTION_THRESHOLD_MET: &str = "EvictionThresholdMet";
-    /// An image record without an id was skipped; upstream does not fill in the verb.
-    pub const IMAGE_ID_IS_NOT_VALID: &str = "ImageID is not valid, skipping, ImageID: %v";
 }

@@ -28,7 +28,8 @@ use kubegc_core::{
 
 use crate::{
     Inventory, Order, Semantics, Subject,
-    pod::{RemovableState, content_removable},
+    container::Mode,
+    pod::{RemovableState, removable},
     semantics::behavior,
 };
 
@@ -249,7 +250,7 @@ impl EvictLogs {
             } else if !inventory.pods.sources_ready {
                 Reason::SourcesNotReady
             } else {
-                match content_removable(&inventory.pods, &uid_of(entry), &self.semantics) {
+                match removable(&inventory.pods, &uid_of(entry), Mode::Periodic, &self.semantics) {
                     Some(pod_state) => {
                         plan.actions.push(Action::RemoveDirectory {
                             entry: Arc::clone(entry),
@@ -324,28 +325,6 @@ impl fmt::Display for Action {
                 )
             }
             Self::RemoveLink { path, problem } => write!(f, "remove link {path}, which dangles: {problem}"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::uid_of;
-
-    #[test]
-    fn n2_41_n2_43_the_uid_follows_the_last_underscore() {
-        for (entry, uid) in [
-            ("shop_web_123", "123"),
-            ("123", "123"),
-            ("abc", "abc"),
-            ("a_b_", ""),
-            ("_", ""),
-            ("", ""),
-            ("a_b_c_d", "d"),
-            ("a-b-c", "a-b-c"),
-            ("shop_web_123.tar", "123.tar"),
-        ] {
-            assert_eq!(uid_of(entry).text().as_str(), uid, "{entry}");
         }
     }
 }

@@ -6,7 +6,10 @@ use kubegc_core::{
     node_facts::{PodState, Pods},
 };
 
-use crate::semantics::{Semantics, behavior};
+use crate::{
+    container::Mode,
+    semantics::{Semantics, behavior},
+};
 
 names! {
     /// A pod state in which dead containers, sandboxes and logs of the pod can be removed, as in "its pod
@@ -23,54 +26,29 @@ names! {
     }
 }
 
-/// Returns the state if the content of the pod can be removed. Upstream: `ShouldPodContentBeRemoved` of the
-/// pod workers; up to 1.21 `IsPodDeleted`.
-pub fn content_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
-    content_removable_at(pods, pods.known.get(uid).copied(), semantics)
-}
-
-/// [`content_removable`] with the pod's state instead of its uid; `None`: the pod is unknown.
-pub(crate) fn content_removable_at(
-    pods: &Pods,
-    state: Option<PodState>,
-    semantics: &Semantics,
-) -> Option<RemovableState> {
-    match state {
+/// Returns the state if the dead containers, sandboxes and logs of the pod can be removed.
+///
+/// An unknown pod can be removed once the pod workers have synced. Kubelets up to 1.21 have no pod workers
+/// and do not wait; this function waits at least until all pod sources are ready, because no pod is known
+/// before that.
+///
+/// # Upstream
+/// `ShouldPodContentBeRemoved` of the pod workers, in a forced run also `ShouldPodRuntimeBeRemoved`; up to
+/// 1.21 `IsPodDeleted` and `IsPodTerminated`.
+pub fn removable(pods: &Pods, uid: &Uid, mode: Mode, semantics: &Semantics) -> Option<RemovableState> {
+    match pods.known.get(uid) {
         Some(PodState { evicted: true, .. }) => Some(RemovableState::Evicted),
         Some(PodState {
             deleted: true,
             terminated: true,
             ..
         }) => Some(RemovableState::Deleted),
+        Some(PodState { terminated: true, .. }) if mode == Mode::Forced => Some(RemovableState::Terminated),
         Some(_) => None,
-        None => unknown_removable(pods, semantics),
+        None => {
+            let awaits_sync = semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC);
+            let is_removable = pods.synced || (pods.sources_ready && !awaits_sync);
+            is_removable.then_some(RemovableState::Unknown)
+        }
     }
-}
-
-/// Returns the state if the runtime state of the pod can be removed. Upstream: `ShouldPodRuntimeBeRemoved` of
-/// the pod workers; up to 1.21 `IsPodTerminated`.
-pub fn runtime_removable(pods: &Pods, uid: &Uid, semantics: &Semantics) -> Option<RemovableState> {
-    runtime_removable_at(pods, pods.known.get(uid).copied(), semantics)
-}
-
-/// [`runtime_removable`] with the pod's state instead of its uid; `None`: the pod is unknown.
-pub(crate) fn runtime_removable_at(
-    pods: &Pods,
-    state: Option<PodState>,
-    semantics: &Semantics,
-) -> Option<RemovableState> {
-    match state {
-        Some(PodState { terminated: true, .. }) => Some(RemovableState::Terminated),
-        Some(_) => None,
-        None => unknown_removable(pods, semantics),
-    }
-}
-
-/// An unknown pod can be removed once the pod workers have synced. Kubelets up to 1.21 have no pod workers
-/// and do not wait; this function waits at least until all pod sources are ready, because no pod is known
-/// before that.
-fn unknown_removable(pods: &Pods, semantics: &Semantics) -> Option<RemovableState> {
-    let is_removable =
-        pods.synced || (pods.sources_ready && !semantics.version.has(behavior::UNKNOWN_PODS_AWAIT_SYNC));
-    is_removable.then_some(RemovableState::Unknown)
 }

@@ -33,7 +33,7 @@ use kubegc_core::{
 use crate::{
     Inventory, Order, Semantics, Subject,
     container::Mode,
-    pod::{RemovableState, content_removable, runtime_removable},
+    pod::{RemovableState, removable},
 };
 
 /// Planner for sandboxes ([N2.30](crate::rules#n2-30) to [N2.38](crate::rules#n2-38)). See the
@@ -202,10 +202,7 @@ impl EvictSandboxes {
     ) {
         let Some(first) = group.first() else { return };
         let (pods, uid) = (&inventory.pods, &first.pod.uid);
-        let state = content_removable(pods, uid, &self.semantics).or_else(|| match self.mode {
-            Mode::Periodic => None,
-            Mode::Forced => runtime_removable(pods, uid, &self.semantics),
-        });
+        let state = removable(pods, uid, self.mode, &self.semantics);
         let mut group = group.to_vec();
         if state.is_none() {
             group.sort_by_key(|sandbox| Reverse(sandbox.created_at));

@@ -42,10 +42,6 @@ pub mod behavior {
     pub const SPLIT_FILE_SYSTEM_BY_DEFAULT: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
     /// The `containerfs` signals exist.
     pub const CONTAINER_FS_SIGNALS: Behavior = Behavior::since(31, 0, "KEP-4191, beta");
-    /// A pod that is evicted at a hard threshold has a grace period of one second instead of zero.
-    pub const HARD_EVICTION_HAS_GRACE: Behavior = Behavior::since(31, 0, "kubernetes #124063");
-    /// The grace period of a pod that is evicted at a soft threshold is at most that of its own spec.
-    pub const SOFT_EVICTION_RESPECTS_POD: Behavior = Behavior::since(32, 0, "kubernetes #122890");
     /// After a reclaim, thresholds are compared with their minimum reclaim added.
     pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since(22, 0, "kubernetes #99095");
 }

@@ -17,8 +17,8 @@ use kubegc_node::{
 use proptest::prelude::*;
 
 use crate::world::{
-    at, dead, empty, file_system, gated, image, in_state, listed, pod, pods, record, release,
-    sandbox as a_sandbox, seconds, user,
+    at, dead, empty, file_system, gated, image, listed, pod, pods, record, release, sandbox as a_sandbox,
+    seconds, user,
 };
 
 const ORDERS: [Order; 2] = [Order::Total, Order::Listing];
@@ -129,141 +129,7 @@ fn images_of_any_time_at_any_time() {
 }
 
 #[test]
-fn containers_listed_twice_count_once_alike_and_never_if_they_differ() {
-    let first = dead("c", "p", "web", 1);
-    let others: [(&str, Container); 5] = [
-        ("state", in_state(ContainerState::Running, first.clone())),
-        ("time", dead("c", "p", "web", 2)),
-        ("pod", dead("c", "q", "web", 1)),
-        ("name", dead("c", "p", "log", 1)),
-        (
-            "sandbox",
-            Container {
-                sandbox_id: "s".into(),
-                ..first.clone()
-            },
-        ),
-    ];
-    let plan = |all: Vec<Container>, order| {
-        let node = Inventory {
-            containers: listed(all),
-            ..empty()
-        };
-        containers(keep_none()).with_order(order).plan(&node, at(9))
-    };
-    for order in ORDERS {
-        let alike = plan(
-            vec![first.clone(), dead("d", "p", "web", 1), first.clone()],
-            order,
-        );
-        assert_eq!(
-            (alike.actions.len(), alike.kept.len(), alike.summary.candidates),
-            (2, 0, 2)
-        );
-        let found: Vec<_> = alike
-            .findings
-            .iter()
-            .map(|found| found.reason.to_string())
-            .collect();
-        assert_eq!(found, ["listed more than once with equal contents"]);
-    }
-    for (name, other) in others {
-        let [one, two] = [vec![first.clone(), other.clone()], vec![other, first.clone()]].map(|all| {
-            for order in ORDERS {
-                let plan = plan(all.clone(), order);
-                assert!(plan.actions.is_empty(), "{name}");
-                let reasons: Vec<_> = plan.kept.iter().map(|kept| kept.reason.to_string()).collect();
-                assert_eq!(
-                    reasons, ["listed more than once with different contents"; 2],
-                    "{name}"
-                );
-                assert_eq!(plan.findings.len(), 1, "{name}");
-            }
-            plan(all, Order::Total)
-        });
-        assert_eq!(one, two, "{name}: the order of the listing changes nothing");
-    }
-}
-
-#[test]
-fn sandboxes_listed_twice_count_once_alike_and_never_if_they_differ() {
-    let first = a_sandbox("s", "gone", SandboxState::NotReady, 9);
-    let others = [
-        ("state", a_sandbox("s", "gone", SandboxState::Ready, 9)),
-        ("state and time", a_sandbox("s", "gone", SandboxState::Ready, 1)),
-        ("pod", a_sandbox("s", "lives", SandboxState::NotReady, 9)),
-        ("pod and time", a_sandbox("s", "lives", SandboxState::NotReady, 1)),
-    ];
-    let plan = |all: Vec<_>, order| {
-        let node = Inventory {
-            sandboxes: listed(all),
-            pods: pods(&[("lives", PodState::ACTIVE)]),
-            ..empty()
-        };
-        sandbox::EvictSandboxes::new(release("1.36.0"))
-            .with_order(order)
-            .plan(&node, at(9))
-    };
-    for order in ORDERS {
-        let alike = plan(vec![first.clone(), first.clone()], order);
-        assert_eq!(alike.actions.len(), 1);
-        assert_eq!(alike.findings.len(), 1);
-    }
-    for (name, other) in others {
-        let [one, two] = [vec![first.clone(), other.clone()], vec![other, first.clone()]].map(|all| {
-            for order in ORDERS {
-                let plan = plan(all.clone(), order);
-                assert!(plan.actions.is_empty(), "{name}, {order:?}: {:?}", plan.actions);
-                assert!(!plan.findings.is_empty() && !plan.kept.is_empty(), "{name}");
-            }
-            plan(all, Order::Total)
-        });
-        assert_eq!(one, two, "{name}: the order of the listing changes nothing");
-    }
-}
-
-#[test]
-fn a_log_link_listed_twice_has_its_more_protective_state() {
-    let path = "/var/log/containers/web_shop_c-0123456789.log";
-    let link = |target| LogLink {
-        path: path.into(),
-        target,
-    };
-    for other in [LogTarget::Exists, LogTarget::Unknown] {
-        for all in [
-            [link(LogTarget::Missing), link(other)],
-            [link(other), link(LogTarget::Missing)],
-        ] {
-            for order in ORDERS {
-                let node = Inventory {
-                    log_links: Ok(all.to_vec()),
-                    ..empty()
-                };
-                let plan = log::EvictLogs::new(release("1.36.0"))
-                    .with_order(order)
-                    .plan(&node, at(9));
-                assert!(plan.actions.is_empty(), "{other:?} {order:?}: {:?}", plan.actions);
-            }
-        }
-    }
-}
-
-#[test]
-fn log_entries_that_are_not_file_names_are_kept() {
-    for name in ["", ".", "..", "/", "a/b", "../p", "p/", "/etc"] {
-        for order in ORDERS {
-            let node = Inventory {
-                log_entries: Ok(vec![name.into(), name.into()]),
-                ..empty()
-            };
-            let plan = log::EvictLogs::new(release("1.20.2"))
-                .with_order(order)
-                .plan(&node, at(9));
-            assert!(plan.actions.is_empty(), "{name:?}");
-            assert_eq!(plan.kept[0].reason, log::Reason::NotAnEntry, "{name:?}");
-        }
-    }
-    // These are names, even if they look unusual.
+fn unusual_names_of_log_entries_are_names() {
     for name in ["...", "..a", "a..", "~", "*", "\u{0}", "a\nb"] {
         let node = Inventory {
             log_entries: Ok(vec![name.into()]),

@@ -23,7 +23,7 @@ use std::{
 use futures_util::FutureExt;
 use kubegc_core::{
     Clock, LogDirectory, PodSource, Runtime, RuntimeError, Uid,
-    node_facts::{ContainerState, Pods, annotation},
+    node_facts::{Container, ContainerState, PodIdentity, Pods},
 };
 use kubegc_node::{
     Environment, Node, Policy, PolicySpec,
@@ -39,6 +39,7 @@ use kubegc_sim::{
 use proptest::prelude::*;
 
 use crate::{
+    busy::{busy_node, left},
     pausing::Pausing,
     world::{RELEASES, at, seconds, version},
 };
@@ -86,11 +87,11 @@ fn settings(release: &str) -> Settings {
     Settings::from(&Policy::new(&spec(), version(release)).expect("a valid policy"))
 }
 
-/// The expected garbage of a busy node.
+/// A busy node, and its garbage, the oldest first.
 struct Busy {
     node: SimNode,
     clock: SimClock,
-    /// Its dead containers of an existing pod, the oldest first, and those of removed pods.
+    /// The dead containers of a running pod, and all those of removed pods.
     dead: Vec<Arc<str>>,
     orphans: Vec<Arc<str>>,
     gone_sandboxes: Vec<Arc<str>>,
@@ -99,86 +100,26 @@ struct Busy {
     pinned: Arc<str>,
 }
 
-/// A node with all kinds of objects: restarts, a completed, an evicted, a deleted and a forgotten pod, a
-/// container of unknown state, dangling links, and images that are used by running and dead containers,
-/// mounted, pinned, or unused.
 fn busy() -> Busy {
-    let clock = SimClock::new(at(1_000_000));
-    let settings = NodeSettings {
-        capacity_bytes: 10_000,
-        ..NodeSettings::default()
+    let (node, clock) = busy_node();
+    let is_gone = |pod: &PodIdentity| !["web", "done"].contains(&&*pod.name);
+    let containers = node.all_containers();
+    let is_dead = |container: &Container| container.state != ContainerState::Running;
+    let ids = |is: &dyn Fn(&Container) -> bool| {
+        let found = containers.iter().filter(|container| is(container));
+        found.map(|container| Arc::clone(&container.id)).collect()
     };
-    let node = SimNode::new(clock.clone(), settings);
-    let pull = |spec: ImageSpec| node.pull(&spec).expect("there is room");
-    pull(ImageSpec::new("web:1").layer("base", 2_000).layer("web", 500));
-    pull(ImageSpec::new("job:1").layer("base", 2_000).layer("job", 500));
-    let unused = pull(ImageSpec::new("old:1").layer("old", 2_000));
-    let mounted = pull(ImageSpec::new("data:1").layer("data", 500));
-    let pinned = pull(ImageSpec::new("pause:1").layer("pause", 100).pinned());
-    let uid = |name: &str| Uid::new(name);
-    let run = |name: &str, image: &str, volumes: &[&str]| {
-        clock.advance(Duration::from_secs(1));
-        let container = ContainerSpec {
-            log_bytes: 10,
-            image_volumes: volumes.iter().map(|&volume| volume.into()).collect(),
-            ..ContainerSpec::new("main", image)
-        };
-        let pod = PodSpec {
-            uid: Some(uid(name)),
-            ..PodSpec::new("shop", name).container(container)
-        };
-        node.run_pod(&pod).expect("it runs")
+    let dead = ids(&|container| &*container.pod.name == "web" && is_dead(container));
+    let orphans = ids(&|container| is_gone(&container.pod));
+    let sandboxes = node.all_sandboxes();
+    let gone_sandboxes = sandboxes.iter().filter(|sandbox| is_gone(&sandbox.pod));
+    let gone_sandboxes = gone_sandboxes.map(|sandbox| Arc::clone(&sandbox.id)).collect();
+    let images = node.all_images();
+    let image = |name: &str| {
+        let found = images.iter().find(|image| image.name() == name);
+        Arc::clone(&found.expect("it was pulled").id)
     };
-    let web = run("web", "web:1", &["data:1"]);
-    let mut dead = vec![Arc::clone(&web.container_ids[0])];
-    for _ in 0..3 {
-        clock.advance(Duration::from_secs(1));
-        let last = dead.last().expect("one");
-        dead.push(node.restart_container(last).expect("it restarts"));
-    }
-    let running = dead.pop().expect("the last one runs");
-    assert_eq!(
-        node.container(&running).map(|container| container.state),
-        Some(ContainerState::Running)
-    );
-    run("done", "job:1", &[]);
-    node.complete_pod(&uid("done")).expect("known");
-    let mut orphans = Vec::new();
-    let mut gone_sandboxes = Vec::new();
-    for name in ["evicted", "deleted", "forgotten"] {
-        let pod = run(name, "job:1", &[]);
-        orphans.extend(pod.container_ids);
-        gone_sandboxes.push(pod.sandbox_id);
-    }
-    node.evict_pod(&uid("evicted")).expect("known");
-    node.delete_pod(&uid("deleted")).expect("known");
-    node.forget_pod(&uid("forgotten"));
-    let undetermined = run("undetermined", "job:1", &[]);
-    node.end_sandbox(&undetermined.sandbox_id).expect("there is one");
-    node.set_container_state(&undetermined.container_ids[0], ContainerState::Unknown)
-        .expect("there is one");
-    node.edit_container(&undetermined.container_ids[0], |container| {
-        container
-            .annotations
-            .insert(annotation::TERMINATION_GRACE_PERIOD.into(), "30".into());
-    })
-    .expect("there is one");
-    node.forget_pod(&uid("undetermined"));
-    node.set_container_state(&undetermined.container_ids[0], ContainerState::Unknown)
-        .expect("there is one");
-    orphans.extend(undetermined.container_ids);
-    gone_sandboxes.push(undetermined.sandbox_id);
-    node.insert_log_entry("123", 20).expect("there is room");
-    node.insert_log_link(
-        "/var/log/containers/short-x.log",
-        kubegc_core::node_facts::LogTarget::Missing,
-    );
-    node.insert_log_link(
-        "/var/log/containers/other-0123456789.log",
-        kubegc_core::node_facts::LogTarget::Unknown,
-    );
-    clock.advance(Duration::from_secs(3_600));
-    drop(node.take_calls());
+    let [unused, mounted, pinned] = ["old:1", "data:1", "pause:1"].map(image);
     Busy {
         node,
         clock,
@@ -189,29 +130,6 @@ fn busy() -> Busy {
         mounted,
         pinned,
     }
-}
-
-/// The remaining objects of a node.
-fn left(node: &SimNode) -> Vec<BTreeSet<String>> {
-    vec![
-        node.all_containers()
-            .iter()
-            .map(|container| container.id.to_string())
-            .collect(),
-        node.all_sandboxes()
-            .iter()
-            .map(|sandbox| sandbox.id.to_string())
-            .collect(),
-        node.all_images()
-            .iter()
-            .map(|image| image.id.to_string())
-            .collect(),
-        node.all_log_entries().iter().map(ToString::to_string).collect(),
-        node.all_log_links()
-            .iter()
-            .map(|link| link.path.to_string())
-            .collect(),
-    ]
 }
 
 fn faulty(node: &SimNode, rules: Vec<Rule>) -> FaultyRuntime<SimNode> {

@@ -9,11 +9,11 @@
 //! | `hard SIGNAL AMOUNT`, `soft SIGNAL AMOUNT`, `grace SIGNAL SECONDS`, `reclaim SIGNAL AMOUNT` | settings |
 //! | `thresholds RELEASE`, `effective RELEASE LAYOUT` | the configured thresholds, and those of a layout |
 //! | `signals RELEASE` | the resource and the condition of every signal |
+//! | `functions RELEASE LAYOUT`, `measure RELEASE ROLE` | reclaim functions; 10 of 100 bytes, 5 of 50 inodes |
 //! | `layout RELEASE images=DEDICATED containers=SEPARATE`, `mounts RELEASE DEVICES MOUNTS` | file systems |
 //! | `met RELEASE MEASUREMENT` | whether the first threshold is met |
 //! | `first RELEASE LAYOUT MEASUREMENTS`, `next ...` | a sync, without and with the history of the line before |
 //! | `decide RELEASE MEASUREMENTS` | the decision after a reclaim of nodefs.available |
-//! | `pod-grace RELEASE SECONDS` | the grace periods of a pod, for each threshold |
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +23,14 @@ use kubegc_node::{
     GoDuration, PolicySpec, Semantics,
     eviction::{
         Decision, EvictionReason, FileSystemRole, FileSystems, Function, History, Layout, MinimumReclaim,
-        Observation, Observations, Pressure, Signal, Thresholds, pod_grace_seconds, reclaim_functions,
+        Observation, Observations, Pressure, Signal, Thresholds, reclaim_functions,
     },
 };
 use proptest::prelude::*;
 
 use crate::{
-    plans::{Words, shown},
+    plans::{semantics as semantics_of, shown},
+    words::Words,
     world::at,
 };
 
@@ -80,7 +81,7 @@ fn outcome(settings: &[&str], line: &str, history: &mut History) -> String {
     let words = Words::new(line);
     let releases = words.0[1].split(',');
     let outcomes: BTreeSet<String> = releases
-        .map(|release| of_release(&words, &spec, words.semantics(release), history))
+        .map(|release| of_release(&words, &spec, semantics_of(&words, release), history))
         .collect();
     outcomes.into_iter().collect::<Vec<_>>().join(" | ")
 }
@@ -121,6 +122,35 @@ fn of_release(words: &Words<'_>, spec: &PolicySpec, semantics: Semantics, histor
                 parts.push(format!("{signal}: {}", known.as_deref().unwrap_or("none")));
             }
         }
+        "functions" => {
+            for signal in Signal::ALL {
+                if let Some(functions) = reclaim_functions(*signal, layout, semantics) {
+                    let names: Vec<&str> = functions.iter().map(|function| function.as_str()).collect();
+                    parts.push(format!("{signal}: {}", names.join(" and ")));
+                }
+            }
+        }
+        "measure" => {
+            let role = match words.0[2] {
+                "node" => FileSystemRole::Node,
+                "images" => FileSystemRole::Images,
+                _ => FileSystemRole::Containers,
+            };
+            let measured = FileSystem {
+                capacity_bytes: Some(100),
+                available_bytes: Some(10),
+                inodes: Some(50).filter(|_| !words.has("no-inodes")),
+                inodes_free: Some(5),
+                ..FileSystem::default()
+            };
+            for (signal, observation) in role.observations(&measured, Some(now)) {
+                assert_eq!(observation.at, Some(now));
+                parts.push(format!(
+                    "{signal} {}/{}",
+                    observation.available, observation.capacity
+                ));
+            }
+        }
         "layout" => {
             let flag = |key: &str| words.number::<bool>(key);
             let facts = FileSystems {
@@ -139,11 +169,6 @@ fn of_release(words: &Words<'_>, spec: &PolicySpec, semantics: Semantics, histor
         "met" => {
             let met = thresholds.configured()[0].is_met(&observations, MinimumReclaim::Ignored);
             parts.push(format!("{met:?}"));
-        }
-        "pod-grace" => {
-            let of_pod = words.text(2).parse().ok();
-            let grace = |threshold| pod_grace_seconds(threshold, 90, of_pod, semantics).to_string();
-            parts.extend(thresholds.configured().iter().map(grace));
         }
         "decide" => {
             let measured = if words.has("failed") {
@@ -207,63 +232,4 @@ fn observations(words: &Words<'_>, now: Timestamp) -> Observations {
         Some((signal, observation))
     };
     words.0.iter().filter_map(of_word).collect()
-}
-
-#[test]
-fn n4_8_to_n4_10_functions_of_each_signal_by_release() {
-    // The recordings contain the functions of 1.28 and 1.31.
-    for &signal in Signal::ALL {
-        let of = |minor, layout| reclaim_functions(signal, layout, semantics(minor));
-        for layout in LAYOUTS {
-            let before_the_split = if layout == Layout::Split {
-                Layout::DedicatedImages
-            } else {
-                layout
-            };
-            for minor in [29, 36] {
-                assert_eq!(of(minor, layout), of(31, layout), "{signal} {layout} 1.{minor}");
-            }
-            for minor in [20, 28] {
-                assert_eq!(
-                    of(minor, layout),
-                    of(31, before_the_split),
-                    "{signal} {layout} 1.{minor}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn file_systems_are_inserted_if_both_numbers_are_known() {
-    let whole = FileSystem {
-        capacity_bytes: Some(100),
-        available_bytes: Some(10),
-        inodes: Some(50),
-        inodes_free: Some(5),
-        ..FileSystem::default()
-    };
-    let partial = FileSystem {
-        inodes: None,
-        ..whole
-    };
-    use {FileSystemRole::*, Signal::*};
-    for (role, bytes, inodes) in [
-        (Node, NodeFsAvailable, NodeFsInodesFree),
-        (Images, ImageFsAvailable, ImageFsInodesFree),
-        (Containers, ContainerFsAvailable, ContainerFsInodesFree),
-    ] {
-        let mut observations = role.observations(&partial, None);
-        assert_eq!(observations.keys().copied().collect::<Vec<_>>(), [bytes]);
-        observations.extend(role.observations(&whole, Some(at(3))));
-        let inodes = observations.get(&inodes).copied();
-        assert_eq!(
-            inodes,
-            Some(Observation {
-                available: 5,
-                capacity: 50,
-                at: Some(at(3))
-            })
-        );
-    }
 }

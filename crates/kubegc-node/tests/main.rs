@@ -1,6 +1,7 @@
 //! Tests of the node planners.
 
 mod bad_input;
+mod busy;
 mod driver;
 mod eviction;
 mod image;
@@ -9,4 +10,5 @@ mod log;
 mod pausing;
 mod plans;
 mod policy;
+mod words;
 mod world;

@@ -14,7 +14,7 @@ use kubegc_core::{
     LogDirectory, PodSource, Runtime, RuntimeError,
     node_facts::{Container, ContainerStatus, FileSystem, Image, LogLink, Pods, Sandbox},
 };
-use kubegc_sim::SimClock;
+use kubegc_sim::{SimClock, SimNode};
 
 /// Yields before and after every call of `inner`. Each listing of containers advances the clock.
 pub(crate) struct Pausing<R> {
@@ -35,6 +35,16 @@ impl Future for Pause {
         }
         context.waker().wake_by_ref();
         Poll::Pending
+    }
+}
+
+impl Pausing<SimNode> {
+    pub(crate) fn new(node: &SimNode, clock: &SimClock) -> Self {
+        Self {
+            inner: node.clone(),
+            clock: clock.clone(),
+            listing_takes: Duration::ZERO,
+        }
     }
 }
 

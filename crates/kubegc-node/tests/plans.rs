@@ -8,30 +8,62 @@
 //! | `pod UID STATE`, `sources-not-ready`, `not-synced` | the known pods; a pod is named like its uid |
 //! | `container ID UID/NAME CREATED`, `sandbox ID UID CREATED` | an ended one; options are its state and other fields |
 //! | `image ID SIZE` | an image; `detected` and `used` are those of its record |
-//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `link PATH` | a link dangles |
+//! | `volume ID`, `sandbox-image ID`, `disk CAPACITY AVAILABLE`, `entry NAME`, `link PATH TARGET` | a link dangles unless stated |
 //! | `missing LISTING ERROR` | a listing that failed, or was not requested |
-//! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate |
+//! | `PLANNER RELEASE OPTIONS at=TIME` | `+GATE` and `-GATE` set a feature gate; `listing` is the order |
+//! | `unreadable RELEASE denied`, `dangling RELEASE STATUS` | a log directory, and a link by its container's status |
+//! | `reference REFERENCE` | whether it is one to the image |
+//! | `running all`, `started since=TIME` | the known pods, with those that are running or started since then |
 
-use std::{fmt::Display, str::FromStr, sync::Arc};
+use std::{fmt::Display, sync::Arc};
 
 use kubegc_core::{
     Plan, Planner, RuntimeError, Timestamp, Uid,
     node_facts::{
-        ContainerImage, ContainerState, Image, LogLink, LogTarget, PodState, SandboxState, annotation, label,
+        ContainerImage, ContainerState, ContainerStatus, Image, LogLink, LogTarget, PodState, Pods,
+        SandboxState, annotation, label,
     },
 };
 use kubegc_fixtures::check_transcript;
 use kubegc_node::{
-    Inventory, Listing, Semantics, Unlisted,
+    Inventory, Listing, Order, Semantics, Unlisted,
     container::{EvictUnits, Limits, Mode},
-    image::{Arithmetic, FreeSpace, Record, Response, Run, Step, Task, Thresholds},
+    driver::{add_created_since, add_running, is_reference_to},
+    image::{Arithmetic, FreeSpace, Record, Task, Thresholds},
     log::EvictLogs,
     sandbox::EvictSandboxes,
 };
 
-use crate::world::{EVICTED, at, dead, empty, file_system, image, record, sandbox, seconds, version};
+use crate::{
+    words::Words,
+    world::{EVICTED, at, dead, empty, file_system, image, image_run, record, sandbox, seconds, version},
+};
 
-const PLANNERS: [&str; 4] = ["containers ", "sandboxes ", "logs ", "images "];
+const PLANNERS: [&str; 9] = [
+    "containers ",
+    "sandboxes ",
+    "logs ",
+    "images ",
+    "running ",
+    "started ",
+    "unreadable ",
+    "dangling ",
+    "reference ",
+];
+
+const STATES: [(&str, PodState); 5] = [
+    ("active", PodState::ACTIVE),
+    ("completed", PodState::COMPLETED),
+    ("deleted", PodState::DELETED),
+    ("evicted", EVICTED),
+    (
+        "deleting",
+        PodState {
+            deleted: true,
+            ..PodState::ACTIVE
+        },
+    ),
+];
 
 #[test]
 fn nodes_have_these_plans() {
@@ -43,46 +75,13 @@ fn nodes_have_these_plans() {
     });
 }
 
-/// The words of a line. Options have the form `key=value`.
-pub(crate) struct Words<'a>(pub(crate) Vec<&'a str>);
-
-impl<'a> Words<'a> {
-    pub(crate) fn new(line: &'a str) -> Self {
-        Self(line.split(' ').collect())
-    }
-
-    pub(crate) fn text(&self, at: usize) -> &'a str {
-        match self.0[at] {
-            "-" => "",
-            word => word,
-        }
-    }
-
-    pub(crate) fn has(&self, word: &str) -> bool {
-        self.0.contains(&word)
-    }
-
-    pub(crate) fn option(&self, key: &str) -> Option<&'a str> {
-        let mut words = self.0.iter();
-        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
-    }
-
-    pub(crate) fn number<T: FromStr>(&self, key: &str) -> Option<T> {
-        self.option(key).map(|text| text.parse().ok().expect("a number"))
-    }
-
-    /// The behavior of a release with the gates of the line.
-    pub(crate) fn semantics(&self, release: &str) -> Semantics {
-        let gates = self.0.iter().filter_map(|word| {
-            let gate = word.strip_prefix(['+', '-'])?;
-            Some((gate.to_owned(), word.starts_with('+')))
-        });
-        Semantics::with_gates(version(release), &gates.collect())
-    }
-
-    pub(crate) fn number_at<T: FromStr>(&self, at: usize) -> T {
-        self.0[at].parse().ok().expect("a number")
-    }
+/// The behavior of a release with the gates of a line.
+pub(crate) fn semantics(words: &Words<'_>, release: &str) -> Semantics {
+    let gates = words.0.iter().filter_map(|word| {
+        let gate = word.strip_prefix(['+', '-'])?;
+        Some((gate.to_owned(), word.starts_with('+')))
+    });
+    Semantics::with_gates(version(release), &gates.collect())
 }
 
 fn push<T>(listing: &mut Listing<Vec<T>>, one: T) {
@@ -94,22 +93,25 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
     let option = |key: &str| Arc::<str>::from(fact.option(key).unwrap_or_default());
     match fact.0[0] {
         "pod" => {
-            let state = match fact.0[2] {
-                "active" => PodState::ACTIVE,
-                "completed" => PodState::COMPLETED,
-                "deleted" => PodState::DELETED,
-                _ => EVICTED,
-            };
-            node.pods.known.insert(Uid::new(fact.0[1]), state);
+            let state = STATES.iter().find(|(name, _)| *name == fact.0[2]);
+            let (_, state) = *state.expect("a state of pods");
+            node.pods.known.insert(Uid::new(fact.text(1)), state);
         }
         "sources-not-ready" => node.pods.sources_ready = false,
         "not-synced" => node.pods.synced = false,
         "container" => {
             let (uid, name) = fact.0[2].split_once('/').expect("a pod and a name");
             let mut container = dead(fact.text(1), uid, name, fact.number_at(3));
-            if fact.has("unknown") {
-                container.state = ContainerState::Unknown;
+            for (word, state) in [
+                ("created", ContainerState::Created),
+                ("running", ContainerState::Running),
+                ("unknown", ContainerState::Unknown),
+            ] {
+                if fact.has(word) {
+                    container.state = state;
+                }
             }
+            container.sandbox_id = option("sandbox");
             container.image = ContainerImage {
                 reference: option("image"),
                 id: option("image-id"),
@@ -127,12 +129,12 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
             push(&mut node.containers, Arc::new(container));
         }
         "sandbox" => {
-            let mut sandbox = sandbox(
-                fact.text(1),
-                fact.text(2),
-                SandboxState::NotReady,
-                fact.number_at(3),
-            );
+            let state = if fact.has("ready") {
+                SandboxState::Ready
+            } else {
+                SandboxState::NotReady
+            };
+            let mut sandbox = sandbox(fact.text(1), fact.text(2), state, fact.number_at(3));
             let uid = fact.option("label");
             sandbox
                 .labels
@@ -148,6 +150,7 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
                 pinned: fact.has("pinned"),
                 runtime_handler: option("handler"),
                 tags: fact.option("tag").into_iter().map(Arc::from).collect(),
+                digests: fact.option("digest").into_iter().map(Arc::from).collect(),
                 ..image(fact.text(1), fact.number_at(2))
             };
             push(&mut node.images, Arc::new(image));
@@ -155,12 +158,17 @@ fn add(node: &mut Inventory, records: &mut Vec<Record>, fact: &Words<'_>) {
         "volume" => push(&mut node.image_volumes, fact.text(1).into()),
         "sandbox-image" => node.sandbox_image = Some(fact.text(1).into()),
         "disk" => node.image_file_system = Ok(file_system(fact.number_at(1), fact.number_at(2))),
+        "entry" => push(&mut node.log_entries, fact.text(1).into()),
         "no-start" => node.image_gc_began_at = Inventory::default().image_gc_began_at,
         "link" => push(
             &mut node.log_links,
             LogLink {
                 path: fact.0[1].into(),
-                target: LogTarget::Missing,
+                target: match fact.0.get(2) {
+                    Some(&"exists") => LogTarget::Exists,
+                    Some(_) => LogTarget::Unknown,
+                    None => LogTarget::Missing,
+                },
             },
         ),
         "missing" => {
@@ -194,7 +202,22 @@ fn plan(facts: &[&str], line: &str) -> String {
     if !records.is_empty() {
         node.image_records = records.into_iter().collect();
     }
-    let semantics = words.semantics(words.0[1]);
+    if words.0[0] == "reference" {
+        let image = &node.images.expect("listed")[0];
+        return is_reference_to(words.text(1), image).to_string();
+    }
+    if let "running" | "started" = words.0[0] {
+        return known_pods(&words, node);
+    }
+    let semantics = semantics(&words, words.0[1]);
+    if let "unreadable" | "dangling" = words.0[0] {
+        return log(&words, &EvictLogs::new(semantics));
+    }
+    let order = if words.has("listing") {
+        Order::Listing
+    } else {
+        Order::Total
+    };
     let mode = if words.has("forced") {
         Mode::Forced
     } else {
@@ -209,21 +232,68 @@ fn plan(facts: &[&str], line: &str) -> String {
                 node_max: words.number("node"),
             };
             let policy = EvictUnits::new(limits, semantics).expect("valid limits");
-            let plan = policy.with_mode(mode).plan(&node, now);
+            let plan = policy.with_mode(mode).with_order(order).plan(&node, now);
             let mut parts = shown(&plan);
             if words.has("summary") {
                 parts.push(format!("{:?}", plan.summary));
             }
             parts
         }
-        "sandboxes" => shown(&EvictSandboxes::new(semantics).with_mode(mode).plan(&node, now)),
-        "logs" => shown(&EvictLogs::new(semantics).plan(&node, now)),
+        "sandboxes" => {
+            let policy = EvictSandboxes::new(semantics).with_mode(mode);
+            shown(&policy.with_order(order).plan(&node, now))
+        }
+        "logs" => shown(&EvictLogs::new(semantics).with_order(order).plan(&node, now)),
         _ => images(&words, semantics, node, now),
     };
     if parts.is_empty() {
         return "nothing".to_owned();
     }
     parts.join("; ")
+}
+
+/// The pods that are known, with those that run or started since a time.
+fn known_pods(words: &Words<'_>, mut node: Inventory) -> String {
+    let containers = node.containers.expect("listed");
+    let sandboxes = node.sandboxes.expect("listed");
+    match words.number("since") {
+        Some(since) => add_created_since(&mut node.pods, &containers, &sandboxes, at(since)),
+        None => add_running(&mut node.pods, &containers, &sandboxes),
+    }
+    let Pods {
+        known,
+        sources_ready,
+        synced,
+    } = &node.pods;
+    let mut shown = format!("ready {sources_ready}, synced {synced}");
+    for (uid, state) in known {
+        let name = STATES.iter().find(|(_, named)| named == state);
+        let (name, _) = name.expect("a state with a name");
+        shown.push_str(&format!(", {uid:?} {name}"));
+    }
+    shown
+}
+
+/// The text of an unreadable directory, or the decision about a dangling link by its container's status.
+fn log(words: &Words<'_>, policy: &EvictLogs) -> String {
+    let state = match words.0[2] {
+        "denied" => return policy.unreadable_text("/var/log/pods", &RuntimeError::refused("denied")),
+        "not-found" => Err(RuntimeError::NotFound),
+        "refused" => Err(RuntimeError::refused("busy")),
+        "lost" => Err(RuntimeError::unknown("lost")),
+        "created" => Ok(Some(ContainerState::Created)),
+        "running" => Ok(Some(ContainerState::Running)),
+        "unknown" => Ok(Some(ContainerState::Unknown)),
+        "exited" => Ok(Some(ContainerState::Exited)),
+        _ => Ok(None),
+    };
+    let status = |state| ContainerStatus {
+        state,
+        log_path: "".into(),
+        image_volumes: Vec::new(),
+    };
+    let decision = policy.link(&state.map(|state| state.map(status)));
+    decision.map_or_else(|reason| reason.to_string(), |()| "removed".to_owned())
 }
 
 /// Actions, kept objects, findings, and the time of the next change, in which `+` is a nanosecond.
@@ -268,28 +338,13 @@ fn images(words: &Words<'_>, semantics: Semantics, mut node: Inventory, now: Tim
         _ => Task::DeleteUnused,
     };
     let listed = words.number("listed").map_or(now, at);
-    let mut run = Run::new(
-        policy,
-        task,
-        node.image_records.clone(),
-        node.image_gc_began_at,
-        now,
-    );
-    let mut response = None;
-    let plan = loop {
-        response = Some(match run.next(response) {
-            Step::List => Response::Listed {
-                inventory: &node,
-                at: listed,
-            },
-            Step::Measure => Response::Measured(node.image_file_system.clone()),
-            Step::Remove(action) if words.option("fails") == Some(&*action.image.id) => {
-                Response::Removed(Err(RuntimeError::refused("it is busy")))
-            }
-            Step::Remove(_) => Response::Removed(Ok(())),
-            Step::Done => break run.finish(),
-        });
+    let remove = |image: &Image| {
+        if words.option("fails") == Some(&*image.id) {
+            return Err(RuntimeError::refused("it is busy"));
+        }
+        Ok(())
     };
+    let plan = image_run(policy, task, &node, [now, listed], remove);
     let mut parts = shown(&plan);
     let summary = &plan.summary;
     let handlers = plan.actions.iter().map(|action| &*action.runtime_handler);

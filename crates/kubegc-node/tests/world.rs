@@ -3,13 +3,16 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use kubegc_core::{
-    KubernetesVersion, Timestamp, Uid,
+    KubernetesVersion, PlanOf, RuntimeError, Timestamp, Uid,
     node_facts::{
         Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods, Sandbox,
         SandboxState,
     },
 };
-use kubegc_node::{GoDuration, Inventory, Listing, Semantics, image::Record};
+use kubegc_node::{
+    GoDuration, Inventory, Listing, Semantics,
+    image::{FreeSpace, Record, Response, Run, Step, Task},
+};
 
 /// Releases at both sides of the differences in the tables.
 pub(crate) const RELEASES: [&str; 5] = ["1.20.2", "1.28.0", "1.29.0", "1.30.0", "1.36.0"];
@@ -47,11 +50,6 @@ pub(crate) fn pod(uid: &str) -> PodIdentity {
 /// An ended container of pod `uid`.
 pub(crate) fn dead(id: &str, uid: &str, name: &str, created: i64) -> Container {
     Container::new(id, pod(uid), name, ContainerState::Exited, at(created))
-}
-
-/// The same in another state.
-pub(crate) fn in_state(state: ContainerState, container: Container) -> Container {
-    Container { state, ..container }
 }
 
 /// A container that uses an image.
@@ -146,3 +144,28 @@ pub(crate) const EVICTED: PodState = PodState {
     deleted: false,
     terminated: false,
 };
+
+/// An image run with the listings of a node, which were read at `listed`. `remove` returns the result of each
+/// removal.
+pub(crate) fn image_run(
+    policy: FreeSpace,
+    task: Task,
+    node: &Inventory,
+    [now, listed]: [Timestamp; 2],
+    remove: impl Fn(&Image) -> Result<(), RuntimeError>,
+) -> PlanOf<FreeSpace> {
+    let records = node.image_records.clone();
+    let mut run = Run::new(policy, task, records, node.image_gc_began_at, now);
+    let mut response = None;
+    loop {
+        response = Some(match run.next(response) {
+            Step::List => Response::Listed {
+                inventory: node,
+                at: listed,
+            },
+            Step::Measure => Response::Measured(node.image_file_system.clone()),
+            Step::Remove(action) => Response::Removed(remove(&action.image)),
+            Step::Done => return run.finish(),
+        });
+    }
+}

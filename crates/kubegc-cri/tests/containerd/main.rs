@@ -1,8 +1,8 @@
 //! A real containerd, started by each test for itself, collected by the client and the driver under test.
 //!
 //! `KUBEGC_CONTAINERD` names a directory with the unpacked Debian packages `containerd`, `runc` and
-//! `busybox-static`; without it the path is searched. Where they are missing, or the tests do not run as
-//! root, they print that they were skipped, except where `CI=true`: there they fail.
+//! `busybox-static`. Where it is not set, or the tests do not run as root, they print that they were skipped,
+//! except where `CI=true`: there they fail.
 
 mod build;
 mod collector;

@@ -1,12 +1,10 @@
 //! Finds containerd and its programs, or prints that they are missing.
 //!
-//! The tests expect the behaviour of containerd 1.6. A directory that the environment names may have any
-//! version; of the programs in the path, only 1.6 is used.
+//! The tests expect the behaviour of containerd 1.6.
 
 use std::{
     env,
     ffi::OsString,
-    fs,
     io::Write as _,
     path::{Path, PathBuf},
     process::Command,
@@ -38,55 +36,29 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
-    /// The programs below the directory that `KUBEGC_CONTAINERD` names, else those of the path, if containerd
-    /// is of version 1.6 and busybox linked statically.
+    /// The programs below the directory that `KUBEGC_CONTAINERD` names.
     ///
     /// # Errors
-    /// The program that is missing or has the wrong version.
+    /// The program that is missing.
     pub(crate) fn find() -> Result<Self, String> {
-        let installed = env::var_os("PATH").unwrap_or_default();
-        let mut directories: Vec<PathBuf> = env::split_paths(&installed).collect();
-        let place = match environment("KUBEGC_CONTAINERD") {
-            Some(root) => {
-                directories = FOLDERS
-                    .iter()
-                    .map(|directory| Path::new(&root).join(directory))
-                    .collect();
-                format!("below {root}, which KUBEGC_CONTAINERD names")
-            }
-            None => "in the path, and KUBEGC_CONTAINERD is not set".to_owned(),
-        };
+        let root = environment("KUBEGC_CONTAINERD").ok_or("KUBEGC_CONTAINERD is not set")?;
+        let directories = FOLDERS.map(|directory| Path::new(&root).join(directory));
         let find = |name: &str| {
             let mut candidates = directories.iter().map(|directory| directory.join(name));
             candidates
                 .find(|program| program.is_file())
-                .ok_or_else(|| format!("there is no {name} {place}"))
+                .ok_or_else(|| format!("there is no {name} below {root}, which KUBEGC_CONTAINERD names"))
         };
         find("containerd-shim-runc-v2")?;
-        let programs = Self {
+        let installed = env::var_os("PATH").unwrap_or_default();
+        let path = directories.iter().cloned().chain(env::split_paths(&installed));
+        Ok(Self {
             containerd: find("containerd")?,
             ctr: find("ctr")?,
             runc: find("runc")?,
             busybox: find("busybox")?,
-            path: env::join_paths(directories.iter().cloned().chain(env::split_paths(&installed)))
-                .map_err(|error| error.to_string())?,
-        };
-        if environment("KUBEGC_CONTAINERD").is_none() {
-            let version = version(&programs.containerd);
-            if !version.starts_with("1.6.") {
-                return Err(format!(
-                    "the containerd in the path is {version:?}, not 1.6, and KUBEGC_CONTAINERD is not set"
-                ));
-            }
-            let busybox = fs::read(&programs.busybox).map_err(|error| error.to_string())?;
-            if !is_static(&busybox) {
-                return Err(
-                    "the busybox in the path is not linked statically, and KUBEGC_CONTAINERD is not set"
-                        .to_owned(),
-                );
-            }
-        }
-        Ok(programs)
+            path: env::join_paths(path).map_err(|error| error.to_string())?,
+        })
     }
 }
 
@@ -101,29 +73,6 @@ pub(crate) fn version(containerd: &Path) -> String {
         .unwrap_or_default()
         .trim_start_matches('v')
         .to_owned()
-}
-
-/// Whether a program of 64 bits, lowest byte first, needs no other to load it: none of the headers of its
-/// segments names one (`PT_INTERP`).
-fn is_static(program: &[u8]) -> bool {
-    const INTERPRETER: u64 = 3;
-    let number = |at: usize, bytes: usize| {
-        let bytes = program.get(at..at.checked_add(bytes)?)?;
-        Some(
-            bytes
-                .iter()
-                .rev()
-                .fold(0_u64, |number, &byte| number << 8 | u64::from(byte)),
-        )
-    };
-    let index = |at, bytes| usize::try_from(number(at, bytes)?).ok();
-    let segments = || {
-        let (first, size, count) = (index(32, 8)?, index(54, 2)?, index(56, 2)?);
-        let header = |segment: usize| number(first.checked_add(segment * size)?, 4);
-        (0..count).map(header).collect::<Option<Vec<u64>>>()
-    };
-    program.starts_with(b"\x7fELF\x02\x01")
-        && segments().is_some_and(|kinds| !kinds.is_empty() && !kinds.contains(&INTERPRETER))
 }
 
 /// Prints a notice that the test harness does not capture. A closed stderr is

@@ -4,9 +4,10 @@ use kubegc_node::driver::Outcome;
 use tonic::Code;
 
 use crate::{
+    busy::{busy_node as busy, left},
     server::{Fault, Rule, Server},
     sim::Simulated,
-    world::{Reports, busy, collect, left},
+    world::{Reports, collect},
 };
 
 /// The release whose rules the runs follow.

@@ -4,10 +4,11 @@ use kubegc_core::{Runtime, RuntimeError};
 use kubegc_node::driver::Outcome;
 
 use crate::{
+    busy::{busy_node as busy, left},
     calls::{read, small, write},
     server::{Fault, Rule, Server},
     sim::Simulated,
-    world::{busy, collect, left},
+    world::collect,
 };
 
 #[tokio::test]

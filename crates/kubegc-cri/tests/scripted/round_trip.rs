@@ -16,13 +16,14 @@ use proptest::{
 };
 
 use crate::{
+    busy::{busy_node as busy, left},
     convert,
     crictl::Unset,
     server::Server,
     sim::Simulated,
     tables::{Reported, Tables},
     wire,
-    world::{busy, collect, left},
+    world::collect,
 };
 
 #[tokio::test]
@@ -216,12 +217,7 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
             }
             Flaw::NoSpec => container.image = None,
             Flaw::State(state) => container.state = state,
-            Flaw::Twice | Flaw::TwiceDifferently => {
-                let mut again = container.clone();
-                again.created_at ^= i64::from(matches!(flaw, Flaw::TwiceDifferently));
-                tables.containers.push(again);
-            }
-            Flaw::None | Flaw::Placeholder => {}
+            _ => {}
         }
     }
     if let Some(sandbox) = tables.sandboxes.get_mut(index) {
@@ -229,11 +225,6 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
             Flaw::NoId => sandbox.id.clear(),
             Flaw::NoMetadata => sandbox.metadata = None,
             Flaw::State(state) => sandbox.state = state,
-            Flaw::Twice | Flaw::TwiceDifferently => {
-                let mut again = sandbox.clone();
-                again.created_at ^= i64::from(matches!(flaw, Flaw::TwiceDifferently));
-                tables.sandboxes.push(again);
-            }
             _ => {}
         }
     }
@@ -246,15 +237,25 @@ fn flawed(facts: &(Vec<Container>, Vec<Sandbox>, Vec<Image>), (flaw, index): (Fl
                 image.repo_tags.extend(tags.map(str::to_owned));
                 image.repo_digests.insert(0, "<none>@<none>".to_owned());
             }
-            Flaw::Twice | Flaw::TwiceDifferently => {
-                let mut again = image.clone();
-                again.pinned ^= matches!(flaw, Flaw::TwiceDifferently);
-                tables.images.push(again);
-            }
             _ => {}
         }
     }
+    if let Flaw::Twice | Flaw::TwiceDifferently = flaw {
+        let differs = matches!(flaw, Flaw::TwiceDifferently);
+        let change = i64::from(differs);
+        repeat(&mut tables.containers, index, |again| again.created_at ^= change);
+        repeat(&mut tables.sandboxes, index, |again| again.created_at ^= change);
+        repeat(&mut tables.images, index, |again| again.pinned ^= differs);
+    }
     tables
+}
+
+/// Adds an entry a second time, with a change.
+fn repeat<T: Clone>(entries: &mut Vec<T>, index: usize, change: impl FnOnce(&mut T)) {
+    if let Some(mut again) = entries.get(index).cloned() {
+        change(&mut again);
+        entries.push(again);
+    }
 }
 
 /// Checks a property of messages read over one connection.

@@ -147,21 +147,13 @@ impl Shared {
 }
 
 /// The handlers: the script first, then the backend.
-struct Handlers<B> {
+#[derive(Clone)]
+struct Handlers {
     shared: Arc<Shared>,
-    backend: Arc<B>,
+    backend: Arc<dyn Backend>,
 }
 
-impl<B> Clone for Handlers<B> {
-    fn clone(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            backend: Arc::clone(&self.backend),
-        }
-    }
-}
-
-impl<B> Handlers<B> {
+impl Handlers {
     async fn respond<Q: Debug, A>(
         &self,
         method: &'static str,
@@ -203,19 +195,14 @@ impl<B> Handlers<B> {
 /// A service of CRI. Each method: its name, its messages, and the expression of the response.
 macro_rules! serve {
     ($service:ident { $($method:ident($request:ident) -> $response:ident: |$backend:ident, $message:ident| $value:expr;)* }) => {
-        struct $service<B>(Handlers<B>);
+        #[derive(Clone)]
+        struct $service(Handlers);
 
-        impl<B> Clone for $service<B> {
-            fn clone(&self) -> Self {
-                Self(self.0.clone())
-            }
-        }
-
-        impl<B> NamedService for $service<B> {
+        impl NamedService for $service {
             const NAME: &'static str = concat!("runtime.v1.", stringify!($service));
         }
 
-        impl<B: Backend> Service<http::Request<Body>> for $service<B> {
+        impl Service<http::Request<Body>> for $service {
             type Response = http::Response<Body>;
             type Error = Infallible;
             type Future = BoxFuture<Self::Response, Infallible>;
@@ -300,7 +287,7 @@ pub(crate) enum Serves {
 pub(crate) struct Server<B> {
     pub(crate) backend: Arc<B>,
     directory: TempDir,
-    handlers: Handlers<B>,
+    handlers: Handlers,
     serves: Serves,
     listening: Option<AbortHandle>,
 }
@@ -314,7 +301,7 @@ impl<B: Backend> Server<B> {
         let backend = Arc::new(backend);
         let handlers = Handlers {
             shared: Arc::default(),
-            backend: Arc::clone(&backend),
+            backend: Arc::clone(&backend) as _,
         };
         let mut server = Self {
             backend,

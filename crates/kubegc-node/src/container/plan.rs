@@ -10,12 +10,12 @@ use kubegc_core::{
 };
 
 use super::{
-    Action, EvictUnits, Mode, Reason, RemovalReason, Subject, Summary,
+    Action, EvictUnits, Reason, RemovalReason, Subject, Summary,
     listing::{Units, classify, unit},
 };
 use crate::{
     Inventory, Order,
-    pod::{RemovableState, content_removable_at, runtime_removable_at},
+    pod::{RemovableState, removable},
 };
 
 /// The minimum grace period in seconds, and that of a container without annotations.
@@ -174,12 +174,7 @@ impl Selection<'_> {
 
 /// The state of a pod that allows the removal of all its dead containers.
 fn removable_state(policy: &EvictUnits, inventory: &Inventory, uid: &Uid) -> Option<RemovableState> {
-    let (pods, semantics) = (&inventory.pods, &policy.semantics);
-    let state = pods.known.get(uid).copied();
-    content_removable_at(pods, state, semantics).or_else(|| match policy.mode {
-        Mode::Periodic => None,
-        Mode::Forced => runtime_removable_at(pods, state, semantics),
-    })
+    removable(&inventory.pods, uid, policy.mode, &policy.semantics)
 }
 
 /// [N2.14](crate::rules#n2-14) to [N2.16](crate::rules#n2-16): a unit keeps its `keep` newest containers. The

@@ -8,12 +8,7 @@ use kubegc_core::{
 };
 
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
-use crate::{
-    Inventory, Unlisted, container,
-    container::Mode,
-    event::{self, Event},
-    log, sandbox,
-};
+use crate::{Event, Inventory, Unlisted, container, container::Mode, log, sandbox};
 
 /// Upstream's event message for a container in the state unknown.
 const KILLING: &str = "Container is in unknown state, try killing it before removal";
@@ -58,7 +53,7 @@ impl Node<'_> {
                 outcome
             } else if let Some(grace_seconds) = stop_first
                 && let Err(error) = {
-                    let event = Event::normal(event::reason::KILLING, KILLING);
+                    let event = Event::normal("Killing", KILLING);
                     report.events.push((Arc::clone(&container), event));
                     let runtime = self.environment.runtime;
                     runtime.stop_container(&container.id, grace_seconds).await

@@ -19,10 +19,7 @@ use futures_util::{
 };
 
 use super::{Node, Report};
-use crate::{
-    container::Mode,
-    event::{Event, reason},
-};
+use crate::{Event, container::Mode};
 
 /// A loop. Those that are due at the same time run in this order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +75,7 @@ impl Node<'_> {
                     report(Report::ContainerEvent { container, event });
                 }
                 if let Some(error) = finished.error() {
-                    report(Report::Event(Event::warning(reason::CONTAINER_GC_FAILED, error)));
+                    report(Report::Event(Event::warning("ContainerGCFailed", error)));
                 }
                 report(Report::Containers(Box::new(finished)));
             }
@@ -89,7 +86,7 @@ impl Node<'_> {
                 // The first failure in a row causes no event.
                 let failed = error
                     .filter(|_| failed_before)
-                    .map(|error| Event::warning(reason::IMAGE_GC_FAILED, error));
+                    .map(|error| Event::warning("ImageGCFailed", error));
                 let events = finished.plan.summary.events.drain(..).chain(failed);
                 events.for_each(|event| report(Report::Event(event)));
                 report(Report::Images(Box::new(finished)));

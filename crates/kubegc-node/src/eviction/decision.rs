@@ -9,7 +9,7 @@ use super::{
     Layout, MinimumReclaim, Observations, Origin, Reason, Signal, Subject, Threshold, Thresholds,
     plan::{functions, measurement_findings},
 };
-use crate::{Semantics, semantics::behavior};
+use crate::semantics::behavior;
 
 /// The decision whether a pod is evicted.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -131,29 +131,5 @@ impl Thresholds {
             evict(EvictionReason::UnrelatedThreshold, still_met)
         };
         (decision, findings)
-    }
-}
-
-/// The grace period in seconds of an evicted pod ([N4.18](crate::rules#n4-18)).
-///
-/// `soft_max` is the kubelet's `evictionMaxPodGracePeriod` in seconds. `of_pod` is the
-/// `terminationGracePeriodSeconds` of the pod, if set.
-///
-/// # Upstream
-/// The end of `synchronize` in
-/// [`eviction/eviction_manager.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/eviction/eviction_manager.go).
-pub fn pod_grace_seconds(
-    threshold: &Threshold,
-    soft_max: i64,
-    of_pod: Option<i64>,
-    semantics: Semantics,
-) -> i64 {
-    let version = semantics.version;
-    if threshold.is_hard() {
-        i64::from(version.has(behavior::HARD_EVICTION_HAS_GRACE))
-    } else {
-        of_pod
-            .filter(|_| version.has(behavior::SOFT_EVICTION_RESPECTS_POD))
-            .map_or(soft_max, |of_pod| of_pod.min(soft_max))
     }
 }

@@ -26,7 +26,7 @@ mod signal;
 mod threshold;
 
 pub use amount::{Amount, Percent};
-pub use decision::{Decision, EvictionReason, StillMet, pod_grace_seconds};
+pub use decision::{Decision, EvictionReason, StillMet};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
 pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};

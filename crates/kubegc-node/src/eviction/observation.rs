@@ -47,21 +47,16 @@ impl FileSystemRole {
         };
         let of_bytes = measured.available_bytes.zip(measured.capacity_bytes);
         let of_inodes = measured.inodes_free.zip(measured.inodes);
-        let known = [
-            of_bytes.map(|known| (bytes, known)),
-            of_inodes.map(|known| (inodes, known)),
-        ];
-        let observations = known
-            .into_iter()
-            .flatten()
-            .map(|(signal, (available, capacity))| {
-                let observation = Observation {
-                    available,
-                    capacity,
-                    at,
-                };
-                (signal, observation)
-            });
+        let known = [(bytes, of_bytes), (inodes, of_inodes)].into_iter();
+        let observations = known.filter_map(|(signal, known)| {
+            let (available, capacity) = known?;
+            let observation = Observation {
+                available,
+                capacity,
+                at,
+            };
+            Some((signal, observation))
+        });
         observations.collect()
     }
 }

@@ -9,7 +9,7 @@ use super::{
     Function, Layout, MinimumReclaim, NodeCondition, Observations, Origin, Reason, Resource, Signal, Subject,
     Threshold, Thresholds, observation::measured, reclaim_functions,
 };
-use crate::{Event, GoDuration, Semantics, event::reason};
+use crate::{Event, GoDuration, Semantics};
 
 /// The input of a sync of the eviction manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,10 +58,8 @@ pub struct Trigger {
 impl Trigger {
     /// The event that the kubelet records before the reclaim.
     pub fn event(&self) -> Event {
-        Event::warning(
-            reason::EVICTION_THRESHOLD_MET,
-            format!("Attempting to reclaim {}", self.resource),
-        )
+        let message = format!("Attempting to reclaim {}", self.resource);
+        Event::warning("EvictionThresholdMet", message)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use kubegc_core::{Kept, Timestamp};
 
-use super::{FreeSpace, Reason, Record, Records, Subject, detect::Listed};
+use super::{FreeSpace, Reason, Records, Subject, detect::Listed};
 use crate::{GoDuration, Order};
 
 /// An unused, unpinned image.
@@ -61,20 +61,11 @@ pub(super) fn candidates(policy: &FreeSpace, records: &Records, listed: &[Listed
         .iter()
         .enumerate()
         .filter(|&(at, _)| listed[at].state == ImageState::NotConsidered)
-        .map(
-            |(
-                record,
-                &Record {
-                    last_used,
-                    first_detected,
-                    ..
-                },
-            )| Candidate {
-                last_used,
-                first_detected,
-                record,
-            },
-        )
+        .map(|(at, record)| Candidate {
+            last_used: record.last_used,
+            first_detected: record.first_detected,
+            record: at,
+        })
         .collect();
     candidates.sort_unstable_by_key(|candidate| {
         let tie = match policy.order {

@@ -12,7 +12,7 @@ use super::{
     step::{Response, Step},
     usage::{Usage, usage},
 };
-use crate::{GoDuration, Inventory, Listing, aggregate, event, semantics::behavior};
+use crate::{Event, GoDuration, Inventory, Listing, aggregate, semantics::behavior};
 
 /// The state machine of one image run ([N6.1](crate::rules#n6-1)).
 ///
@@ -194,8 +194,9 @@ impl Run {
         }
         let is_invalid = |listed: &&Listed| listed.state == ImageState::Kept(Reason::InvalidId);
         for _ in self.listed.iter().filter(is_invalid) {
-            let reason = event::reason::IMAGE_ID_IS_NOT_VALID;
-            self.plan.summary.events.push(event::Event::warning(reason, ""));
+            // Upstream does not fill in the verb.
+            let reason = "ImageID is not valid, skipping, ImageID: %v";
+            self.plan.summary.events.push(Event::warning(reason, ""));
         }
     }
 
@@ -215,8 +216,7 @@ impl Run {
             Ok(usage) => usage,
             Err(error) => {
                 if error == Error::InvalidCapacity {
-                    let reason = event::reason::INVALID_DISK_CAPACITY;
-                    let event = event::Event::warning(reason, error.to_string());
+                    let event = Event::warning("InvalidDiskCapacity", error.to_string());
                     self.plan.summary.events.push(event);
                 }
                 return self.fail(error);
@@ -387,11 +387,8 @@ impl Run {
         });
         let version = self.policy.semantics.version;
         let error = Error::insufficient(version, self.usage, wanted, freed);
-        let reason = event::reason::FREE_DISK_SPACE_FAILED;
-        self.plan
-            .summary
-            .events
-            .push(event::Event::warning(reason, error.to_string()));
+        let event = Event::warning("FreeDiskSpaceFailed", error.to_string());
+        self.plan.summary.events.push(event);
         self.fail(error);
     }
 

@@ -152,11 +152,7 @@ fn begin_during_a_pass(how: Beginning, start: usize, later: usize) -> (usize, Op
         node.end_sandbox(&old).expect("there is one");
         drop(node.take_calls());
     }
-    let pausing = Arc::new(Pausing {
-        inner: node.clone(),
-        clock: busy.clock.clone(),
-        listing_takes: Duration::ZERO,
-    });
+    let pausing = Arc::new(Pausing::new(&busy.node, &busy.clock));
     let source = running_pods(Arc::clone(&pausing) as _);
     let world = Environment {
         runtime: &*pausing,

@@ -1,8 +1,5 @@
 //! Passes over images, and reclaim under pressure.
 
-use kubegc_core::node_facts::Image;
-use kubegc_node::driver::is_reference_to;
-
 use super::*;
 
 #[test]
@@ -194,36 +191,6 @@ fn n3_17_images_to_keep_are_pinned_and_not_removed_in_any_version() {
                 .error()
                 .is_some_and(|error| error.contains("one of the images to keep"));
             assert_eq!(refused, is_kept && release == "1.20.2", "{release} {reference:?}");
-        }
-    }
-}
-
-#[test]
-fn a_reference_is_an_id_or_a_name_exactly_as_listed() {
-    let image = |id: &str| Image {
-        id: id.into(),
-        tags: vec!["registry.k8s.io/pause:3.9".into()],
-        digests: vec!["registry.k8s.io/pause@sha256:d9".into()],
-        ..Image::default()
-    };
-    for id in ["sha256:0e6f", "0e6f"] {
-        for (reference, expected) in [
-            ("sha256:0e6f", true),
-            ("0e6f", true),
-            ("registry.k8s.io/pause:3.9", true),
-            ("registry.k8s.io/pause@sha256:d9", true),
-            ("sha256:0e6", false),
-            ("sha256:", false),
-            ("", false),
-            ("pause:3.9", false),
-            ("registry.k8s.io/pause", false),
-            ("registry.k8s.io/pause@sha256:", false),
-        ] {
-            assert_eq!(
-                is_reference_to(reference, &image(id)),
-                expected,
-                "{reference} {id}"
-            );
         }
     }
 }

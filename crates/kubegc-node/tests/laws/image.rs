@@ -8,15 +8,13 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
-    image::{
-        Action, Arithmetic, Error, FreeSpace, Reason, Record, Response, Run, Step, Subject, Task, Thresholds,
-    },
+    image::{Action, Arithmetic, Error, FreeSpace, Reason, Record, Subject, Task, Thresholds},
     semantics::gate,
 };
 use proptest::prelude::*;
 
 use super::{NOW, a_release, an_order, assert_reached, reached, shuffled, variant};
-use crate::world::{at, empty, file_system, gated, image, listed, seconds, user};
+use crate::world::{at, empty, file_system, gated, image, image_run, listed, seconds, user};
 
 #[derive(Clone, Debug)]
 struct Case {
@@ -199,33 +197,13 @@ impl Case {
 
     /// Performs a run with the failing removals of the case, and returns the attempts.
     fn perform(&self, fails: bool) -> PlanOf<FreeSpace> {
-        let since = self.node.image_gc_began_at;
-        let mut run = Run::new(
-            self.policy(),
-            self.task,
-            self.node.image_records.clone(),
-            since,
-            at(NOW),
-        );
-        let mut response = None;
-        loop {
-            response = match run.next(response) {
-                Step::List => Some(Response::Listed {
-                    inventory: &self.node,
-                    at: at(NOW),
-                }),
-                Step::Measure => Some(Response::Measured(self.node.image_file_system.clone())),
-                Step::Remove(Action { image, .. }) => {
-                    let busy = fails && self.fails(&image);
-                    Some(Response::Removed(if busy {
-                        Err(RuntimeError::refused("busy"))
-                    } else {
-                        Ok(())
-                    }))
-                }
-                Step::Done => return run.finish(),
-            };
-        }
+        let remove = |image: &Image| {
+            if fails && self.fails(image) {
+                return Err(RuntimeError::refused("busy"));
+            }
+            Ok(())
+        };
+        image_run(self.policy(), self.task, &self.node, [at(NOW); 2], remove)
     }
 
     /// The same node after these removals: with their bytes free, and everything else unchanged.

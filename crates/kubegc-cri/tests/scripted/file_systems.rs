@@ -1,126 +1,15 @@
-//! Responses about one container, one image, the state of the runtime, and its file systems.
+//! The file systems of a runtime.
 
-use std::{path::Path, sync::Arc};
+use std::path::Path;
 
-use kubegc_core::{
-    Runtime, RuntimeError,
-    node_facts::{ContainerState, FileSystem},
-};
+use kubegc_core::{Runtime, RuntimeError, node_facts::FileSystem};
 use kubegc_cri::{CriRuntime, Options};
 
 use crate::{
-    convert::spec,
-    server::{Fault, Rule, Server},
-    tables::{Reported, Tables, image},
+    server::Server,
+    tables::{Reported, Tables},
     wire,
 };
-
-#[tokio::test]
-async fn a_status_reports_the_log_and_the_mounted_images() {
-    let mount = |image: Option<&str>| wire::Mount {
-        container_path: "/data".to_owned(),
-        image: image.map(|image| spec(image, "kata")),
-    };
-    let status = wire::ContainerStatus {
-        id: "c1".to_owned(),
-        state: 2,
-        mounts: vec![
-            mount(None),
-            mount(Some("sha256:data")),
-            mount(Some("")),
-            mount(Some("sha256:more")),
-        ],
-        log_path: "/var/log/pods/shop_web-0_uid-0/web/2.log".to_owned(),
-        ..wire::ContainerStatus::default()
-    };
-    let server = Server::start(Reported::new(Tables {
-        images: vec![
-            wire::Image {
-                repo_tags: vec!["pause:3.9".to_owned()],
-                ..image("sha256:pause")
-            },
-            image(""),
-        ],
-        ..Tables::default()
-    }));
-    server.backend.tables().statuses = [("c1".to_owned(), Some(status)), ("silent".to_owned(), None)].into();
-    let runtime = server.connect().await;
-    let status = runtime
-        .container_status("c1")
-        .await
-        .expect("a response")
-        .expect("a status");
-    assert_eq!(status.state, ContainerState::Exited);
-    assert_eq!(&*status.log_path, "/var/log/pods/shop_web-0_uid-0/web/2.log");
-    assert_eq!(
-        status.image_volumes,
-        [Arc::from("sha256:data"), Arc::from("sha256:more")]
-    );
-    assert_eq!(runtime.container_status("silent").await, Ok(None));
-    assert_eq!(
-        runtime.container_status("gone").await,
-        Err(RuntimeError::NotFound)
-    );
-
-    assert_eq!(
-        runtime.image_id("pause:3.9").await,
-        Ok(Some("sha256:pause".into()))
-    );
-    assert_eq!(runtime.image_id("other:1").await, Ok(None));
-    // The empty reference names the image without an id.
-    let half = "ImageStatus: an incomplete response: image : id is missing";
-    assert_eq!(runtime.image_id("").await, Err(RuntimeError::refused(half)));
-    server.script([Rule::always("ImageStatus", Fault::Vanish)]);
-    assert_eq!(runtime.image_id("pause:3.9").await, Ok(None));
-}
-
-#[tokio::test]
-async fn health_and_the_sandbox_image_are_reported() {
-    let server = Server::start(Reported::default());
-    let runtime = server.connect().await;
-    assert_eq!(
-        runtime.status().await,
-        Err(RuntimeError::refused(
-            "Status: an incomplete response: status is missing"
-        ))
-    );
-    let condition = |kind: &str, status| wire::RuntimeCondition {
-        r#type: kind.to_owned(),
-        status,
-        reason: "NetworkPluginNotReady".to_owned(),
-        message: "no network".to_owned(),
-    };
-    for (ready, config, image) in [
-        (
-            true,
-            Some(r#"{"sandboxImage":"registry.k8s.io/pause:3.6"}"#),
-            Some("registry.k8s.io/pause:3.6"),
-        ),
-        (false, Some("not JSON"), None),
-        (true, None, None),
-    ] {
-        server.backend.tables().status = wire::StatusResponse {
-            status: Some(wire::RuntimeStatus {
-                conditions: vec![
-                    condition("NetworkReady", !ready),
-                    condition("RuntimeReady", ready),
-                ],
-            }),
-            info: config
-                .iter()
-                .map(|config| ("config".to_owned(), (*config).to_owned()))
-                .collect(),
-        };
-        let status = runtime.status().await.expect("a response");
-        assert_eq!(status.is_ready(), ready);
-        assert_eq!(status.sandbox_image.as_deref(), image);
-        let network = &status.conditions[0];
-        assert_eq!(
-            (&*network.kind, network.status, &*network.message),
-            ("NetworkReady", !ready, "no network")
-        );
-    }
-}
 
 /// A file system that the runtime names.
 fn usage(mountpoint: &str, used: Option<u64>) -> wire::FilesystemUsage {
