@@ -11,9 +11,10 @@ use std::{
 };
 
 use kubegc_core::KubernetesVersion;
+use kubegc_sim::ApiServer;
 use lzma_rust2::XzReader;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::{Failure, api, controllers, graph, node, objects, predict};
 
@@ -237,6 +238,25 @@ pub(crate) fn release(name: &str) -> Result<KubernetesVersion, Failure> {
         "latest" => Ok(KubernetesVersion::LATEST),
         version => version.parse().map_err(Failure::unreadable),
     }
+}
+
+/// Creates namespaces on a server.
+pub(crate) fn create_namespaces<'n>(
+    server: &mut ApiServer,
+    names: impl IntoIterator<Item = &'n str>,
+) -> Result<(), Failure> {
+    let namespaces = server.catalog().mapping("v1", "Namespace");
+    let namespaces = namespaces.ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
+    for name in names {
+        let response = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
+        if response.code != 201 {
+            let body = &response.body;
+            return Err(Failure::unreadable(format!(
+                "the namespace {name} is not created: {body:?}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 struct Replayed {

@@ -69,7 +69,7 @@ struct Response {
 /// Replays one case. It passes where every response agrees.
 pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let case: Case = case.read()?;
-    let mut server = server(&case).map_err(Failure::unreadable)?;
+    let mut server = server(&case)?;
     let keeps_managers = case.managed_fields == "kept";
     let mut matcher = Matcher::new(&case.requests);
     let mut bodies = Vec::with_capacity(case.requests.len());
@@ -96,11 +96,8 @@ pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(),
 }
 
 /// The server of a case, as the recorded one was set up, with the case's namespace.
-fn server(case: &Case) -> Result<ApiServer, String> {
-    let version: KubernetesVersion = case
-        .kubernetes
-        .parse()
-        .map_err(|error| format!("kubernetes: {error}"))?;
+fn server(case: &Case) -> Result<ApiServer, Failure> {
+    let version: KubernetesVersion = case.kubernetes.parse().map_err(Failure::unreadable)?;
     let settings = Settings {
         types: true,
         service_account_issuer: "https://kubernetes.default.svc".into(),
@@ -108,26 +105,16 @@ fn server(case: &Case) -> Result<ApiServer, String> {
         ..Settings::default()
     };
     let mut server = ApiServer::new(version, Catalog::builtin(version)).with_settings(settings);
-    server.set_now(Timestamp::parse(BEGIN).map_err(|error| error.to_string())?);
-    let namespaces = server
-        .resolve("", "v1", "namespaces")
-        .map_err(|_| "the server has no namespaces".to_owned())?;
+    server.set_now(Timestamp::parse(BEGIN).map_err(Failure::unreadable)?);
     let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
-    for name in names.into_iter().chain(case.namespace.as_deref()) {
-        let response = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
-        if response.code != 201 {
-            return Err(format!(
-                "the namespace {name} is not created: {:?}",
-                response.body
-            ));
-        }
-    }
+    let names = names.into_iter().chain(case.namespace.as_deref());
+    runner::create_namespaces(&mut server, names)?;
     create_service_range(&mut server)?;
     Ok(server)
 }
 
 /// Creates the range of cluster addresses that the API server itself creates (since 1.33).
-fn create_service_range(server: &mut ApiServer) -> Result<(), String> {
+fn create_service_range(server: &mut ApiServer) -> Result<(), Failure> {
     const NAME: &str = "kubernetes";
     let Ok(kind) = server.resolve("networking.k8s.io", "v1", "servicecidrs") else {
         return Ok(());
@@ -144,7 +131,10 @@ fn create_service_range(server: &mut ApiServer) -> Result<(), String> {
     let ready = server.update_subresource(kind, "", NAME, "status", range);
     match (created.code, ready.code) {
         (201, 200) => Ok(()),
-        _ => Err(format!("the ServiceCIDR is not created: {:?}", ready.body)),
+        _ => {
+            let problem = format!("the ServiceCIDR is not created: {:?}", ready.body);
+            Err(Failure::unreadable(problem))
+        }
     }
 }
 

@@ -177,43 +177,37 @@ impl Sent {
             &request.target.name,
         ]
         .map(|text| text.to_string());
-        let sent = Self {
+        let mut sent = Self {
             res: (group, version, plural),
             ns,
             name,
             ..Self::default()
         };
-        match &request.operation {
-            Operation::Get => Self {
-                verb: "get".to_owned(),
-                ..sent
-            },
-            Operation::Delete { wire, propagation } => Self {
-                verb: "delete".to_owned(),
-                precondition_uid: wire.uid.as_ref().map(ToString::to_string),
-                precondition_resource_version: wire.resource_version.as_ref().map(ToString::to_string),
-                policy: Some(propagation.to_string()),
-                ..sent
-            },
+        let verb = match &request.operation {
+            Operation::Get => "get",
+            Operation::Delete { wire, propagation } => {
+                sent.precondition_uid = wire.uid.as_ref().map(ToString::to_string);
+                sent.precondition_resource_version = wire.resource_version.as_ref().map(ToString::to_string);
+                sent.policy = Some(propagation.to_string());
+                "delete"
+            }
             Operation::Patch { format, body, .. } => {
                 let format = match format {
                     PatchType::Merge => "merge",
                     PatchType::Strategic => "strategic",
                     PatchType::Json => "json",
                 };
-                Self {
-                    verb: "patch".to_owned(),
-                    r#type: Some(format.to_owned()),
-                    body: Some(String::from_utf8_lossy(body).into_owned()),
-                    ..sent
-                }
+                sent.r#type = Some(format.to_owned());
+                sent.body = Some(String::from_utf8_lossy(body).into_owned());
+                "patch"
             }
-            Operation::Put { read_at, finalizers } => Self {
-                verb: "put".to_owned(),
-                body: Some(format!("{read_at} {finalizers:?}")),
-                ..sent
-            },
-        }
+            Operation::Put { read_at, finalizers } => {
+                sent.body = Some(format!("{read_at} {finalizers:?}"));
+                "put"
+            }
+        };
+        verb.clone_into(&mut sent.verb);
+        sent
     }
 }
 

@@ -1,7 +1,8 @@
 //! Replays one run over containers, sandboxes and logs, and compares its calls to the node.
 //!
-//! Upstream breaks ties between equal creation times by chance. Where it may, each recorded result is replayed
-//! with ties broken as recorded, and must match. Elsewhere the plain replay must give the recorded result.
+//! Upstream breaks ties between equal creation times by chance. Where it may, each recorded result is
+//! replayed with ties broken as recorded, and must match. Elsewhere the plain replay must give the recorded
+//! result.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! Compares the rounds of an image case with the recorded ones.
 //!
-//! Upstream's order among images of equal use and detection is random. Where the recorder saw several results,
-//! each is replayed with ties broken as recorded, and must match. Elsewhere the plain replay must give the
-//! recorded result.
+//! Upstream's order among images of equal use and detection is random. Where the recorder saw several
+//! results, each is replayed with ties broken as recorded, and must match. Elsewhere the plain replay must
+//! give the recorded result.
 
 use super::{
     format::{ImageCase, RoundOutcome, UpstreamExpect},

@@ -11,10 +11,12 @@ use kubegc_objects::{
     collector::{Misuse, MonitorId},
 };
 use kubegc_sim::ApiServer;
-use serde_json::json;
 
 use super::format::{Object, Scenario};
-use crate::{Failure, runner::release};
+use crate::{
+    Failure,
+    runner::{create_namespaces, release},
+};
 
 /// One scenario, and where its objects live.
 pub(super) struct Scene<'a> {
@@ -161,18 +163,7 @@ fn build_base(version: KubernetesVersion) -> Result<Base, Failure> {
         .map_err(Failure::unreadable)?;
     let mut server = ApiServer::new(version, catalog.clone());
     server.set_now(Timestamp::from_secs(1_600_000_000));
-    let namespaces = catalog
-        .mapping("v1", "Namespace")
-        .ok_or_else(|| Failure::unreadable("there is no kind Namespace"))?;
-    for name in ["default", "ns1", "ns2"] {
-        let response = server.create_json(namespaces, "", json!({"metadata": {"name": name}}));
-        if response.code != 201 {
-            return Err(Failure::unreadable(format!(
-                "creating namespace {name}: status code {}",
-                response.code
-            )));
-        }
-    }
+    create_namespaces(&mut server, ["default", "ns1", "ns2"])?;
     Ok(Base {
         catalog: Arc::new(catalog),
         server,

@@ -126,8 +126,8 @@ impl Fixture {
     }
 }
 
-/// Plays in each release with each of some policies. In the end the cascade must be deleted or, with the policy
-/// `Orphan`, its owner.
+/// Plays in each release with each of some policies. In the end the cascade must be deleted or, with the
+/// policy `Orphan`, its owner.
 async fn with_policies(policies: &[&str], play: impl AsyncFn(&mut Fixture, &str) -> Vec<Collecting>) {
     for version in VERSIONS {
         for policy in policies {

@@ -426,7 +426,8 @@ fn event_count(shown: &Value) -> Value {
     json!(counts.find(|count| *count != 0).unwrap_or(1))
 }
 
-/// Whether a volume, or the claim for one, has its capacity and access modes: a claim has those of its volume.
+/// Whether a volume, or the claim for one, has its capacity and access modes: a claim has those of its
+/// volume.
 fn is_bound(shown: &Value, part: &str) -> bool {
     part == "spec"
         || shown["spec"]["volumeName"]

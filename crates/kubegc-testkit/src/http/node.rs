@@ -15,6 +15,7 @@ use super::{
     problem::{self, Cause, Refusal},
     query::Query,
     reply::{Outcome, Reply},
+    target::core_object,
 };
 
 /// The container whose log a request is about.
@@ -73,12 +74,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
     } else {
         None
     };
-    let kind = server
-        .resolve("", "v1", "pods")
-        .map_err(|response| problem::of_response(&response))?;
-    let pod = server
-        .object(kind, &call.namespace, &call.name)
-        .ok_or_else(|| problem::object_not_found("", "pods", &call.name))?;
+    let pod = core_object(server, "pods", &call.namespace, &call.name)?;
     let container = if call.subresource == "portforward" {
         String::new()
     } else {
@@ -186,10 +182,9 @@ fn container(pod: &StoredObject, requested: &str) -> Result<String, Refusal> {
 /// The response of a server that cannot reach the node.
 fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
     let node = &target.node;
-    let known = server.resolve("", "v1", "nodes").ok();
-    let known = known.and_then(|kind| server.object(kind, "", node));
-    let Some(known) = known else {
-        return problem::object_not_found("", "nodes", node).into();
+    let known = match core_object(server, "nodes", "", node) {
+        Ok(known) => known,
+        Err(refusal) => return refusal.into(),
     };
     let addresses = known.at(&["status", "addresses"]).and_then(Value::as_array);
     let address = addresses.into_iter().flatten().next();

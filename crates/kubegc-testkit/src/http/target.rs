@@ -4,9 +4,11 @@
 //! The routes of `apiserver/pkg/endpoints/installer.go`, and `crdHandler` in
 //! `apiextensions-apiserver/pkg/apiserver/customresource_handler.go`, 1.20.2.
 
+use std::sync::Arc;
+
 use http::Method;
 use kubegc_core::{ApiResource, KindId, identity::split_api_version};
-use kubegc_sim::{ApiServer, Details, Subresource};
+use kubegc_sim::{ApiServer, Details, StoredObject, Subresource};
 
 use super::{
     Call, Verb,
@@ -62,6 +64,23 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<K
     } else {
         refuse(unsupported(call, resource))
     }
+}
+
+/// A stored object of the core group.
+///
+/// # Errors
+/// 404 if it does not exist.
+pub(super) fn core_object<'s>(
+    server: &'s ApiServer,
+    resource: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<&'s Arc<StoredObject>, Refusal> {
+    let kind = server
+        .resolve("", "v1", resource)
+        .map_err(|response| problem::of_response(&response))?;
+    let object = server.object(kind, namespace, name);
+    object.ok_or_else(|| problem::object_not_found("", resource, name))
 }
 
 /// Whether the path names no single object.

@@ -7,7 +7,7 @@
 //! `pkg/apis/authentication/validation/validation.go`, and `Claims` in `pkg/serviceaccount/claims.go`,
 //! 1.20.2.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_URL_SAFE_NO_PAD};
 use kubegc_core::{Behavior, Timestamp};
@@ -19,6 +19,7 @@ use super::{
     Call,
     problem::{self, Cause, Refusal},
     reply::Reply,
+    target::core_object,
 };
 
 const GROUP: &str = "authentication.k8s.io";
@@ -61,7 +62,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
             return Err(problem::invalid(GROUP, KIND, &call.name, &[cause]));
         }
     }
-    let account = find(server, "serviceaccounts", call, &call.name)?;
+    let account = core_object(server, "serviceaccounts", &call.namespace, &call.name)?;
     let uid = account.meta.uid.to_string();
     // The request may be for an earlier service account of the same name.
     if server.version().has(UIDS_ARE_CHECKED)
@@ -90,8 +91,7 @@ pub(super) fn respond(server: &ApiServer, call: &Call, request: Value) -> Result
         _ => vec![issuer.into()],
     };
     let now = server.now().truncate_to_secs();
-    let mut kubernetes =
-        json!({"namespace": &*account.meta.namespace, "serviceaccount": reference(&account)});
+    let mut kubernetes = json!({"namespace": &*account.meta.namespace, "serviceaccount": reference(account)});
     let mut lifetime = seconds;
     if let Some((key, object)) = &bound {
         kubernetes[*key] = reference(object);
@@ -151,23 +151,12 @@ fn check_expiration(seconds: i64) -> Result<(), Refusal> {
     Err(problem::invalid(GROUP, KIND, "", &[cause]))
 }
 
-/// An object of the core group in the namespace of the request.
-fn find(server: &ApiServer, resource: &str, call: &Call, name: &str) -> Result<Arc<StoredObject>, Refusal> {
-    let kind = server
-        .resolve("", "v1", resource)
-        .map_err(|response| problem::of_response(&response))?;
-    let object = server.object(kind, &call.namespace, name);
-    object
-        .map(Arc::clone)
-        .ok_or_else(|| problem::object_not_found("", resource, name))
-}
-
 /// The object that a token is bound to, with its key among the claims.
-fn bound_object(
-    server: &ApiServer,
+fn bound_object<'s>(
+    server: &'s ApiServer,
     call: &Call,
     reference: &Value,
-) -> Result<(&'static str, Arc<StoredObject>), Refusal> {
+) -> Result<(&'static str, &'s StoredObject), Refusal> {
     let text = |key: &str| reference[key].as_str().unwrap_or_default();
     let (api_version, kind, name) = (text("apiVersion"), text("kind"), text("name"));
     let (key, resource) = match (api_version, kind) {
@@ -179,7 +168,7 @@ fn bound_object(
             return Err(problem::bad_request(message));
         }
     };
-    let object = find(server, resource, call, name)?;
+    let object: &StoredObject = core_object(server, resource, &call.namespace, name)?;
     if key == "pod" {
         let account = match object.text_at(&["spec", "serviceAccountName"]) {
             "" => "default",
@@ -259,8 +248,7 @@ pub(super) fn review(server: &ApiServer, claims: &Value, requested: &[&str]) -> 
     let (namespace, account) = (text(&kubernetes["namespace"]), &kubernetes["serviceaccount"]);
     let name = text(&account["name"]);
     let exists = |resource: &str, reference: &Value| {
-        let kind = server.resolve("", "v1", resource).ok()?;
-        let object = server.object(kind, &namespace, reference["name"].as_str()?)?;
+        let object = core_object(server, resource, &namespace, reference["name"].as_str()?).ok()?;
         (reference["uid"] == *object.meta.uid.to_string()).then_some(())
     };
     if exists("serviceaccounts", account).is_none() {
