@@ -385,12 +385,3 @@ fn released_volumes_are_deleted_with_their_storage() {
         assert_eq!(deletes_storage, expected, "{acts:?}");
     }
 }
-
-/// A server without objects is quiet at once.
-#[test]
-fn an_empty_server_is_quiet() {
-    let server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
-    let mut simulation = Simulation::new(server, settings());
-    simulation.run_until_quiet();
-    assert!(!simulation.gave_up && simulation.plane.steps().is_empty());
-}
