@@ -1,21 +1,12 @@
 //! Controllers of Nodes: taints by the condition `Ready`, the eviction of pods by taints, and the nodes of a
 //! cloud provider.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError,
-    record::{Condition, Field, Node, ObjectId, Pod, Record, Resource, Taint, Toleration},
-};
+use kubegc_core::record::{Node, Taint, Toleration};
 
 use crate::{
-    Action, Cache, Change, Cloud, CloudQuery, Context, Controller, Deadlines, Decision, End, FailureEvent,
-    FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Read, Reason, Rule, Sent, Steps,
-    Timing, Wire, Write,
-    controller::Reads as _,
+    Cloud, CloudQuery, FailureEvent,
     podgc::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, disruption_target},
-    rule::RuleContext,
-    sequence::Port,
+    prelude::*,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -368,8 +359,8 @@ const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialize
 /// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
 
-/// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those that
-/// are shut down there.
+/// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those
+/// that are shut down there.
 ///
 /// The rules are [L8.1](crate::rules#l8-1) to [L8.6](crate::rules#l8-6).
 ///

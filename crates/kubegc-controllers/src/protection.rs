@@ -11,19 +11,11 @@
 //! [`IsDeletionCandidate` and
 //! `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::net::IpAddr;
 
-use kubegc_core::{
-    Behavior, ObjectMeta, PatchType,
-    record::{ObjectId, Pod, Record, Resource},
-    version::behavior::ADDRESSES_ARE_OBJECTS,
-};
+use kubegc_core::version::behavior::ADDRESSES_ARE_OBJECTS;
 
-use crate::{
-    Action, Context, Decision, FieldChange, Form, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
-    controller::{Reads as _, require_version},
-    services::MANAGED_BY,
-};
+use crate::{prelude::*, services::MANAGED_BY};
 
 /// The code and the message of a reason.
 pub(crate) type Text = (&'static str, &'static str);
@@ -334,7 +326,7 @@ fn pod_group_is_used(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result
 /// The PodGroup protection controller. It keeps PodGroups until no active pod uses them.
 ///
 /// A pod names its group in `spec.schedulingGroup.podGroupName`. Terminating pods count until they have
-/// finished or no longer exist. The finalizer is `scheduling.k8s.io/podgroup-protection`: admission adds it at
+/// finished or no longer exist. Admission adds the finalizer `scheduling.k8s.io/podgroup-protection` at
 /// the creation, and an update removes it.
 ///
 /// The controller exists from 1.36 on ([#137641](https://github.com/kubernetes/kubernetes/pull/137641)). It is

@@ -10,15 +10,9 @@
 //! [`GetExpiration`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go)
 //! in `secrets.go`.
 
-use kubegc_core::{
-    Date, KubernetesVersion, Timestamp,
-    record::{ObjectId, Record, Resource},
-};
+use kubegc_core::Date;
 
-use crate::{
-    Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
-    controller::Reads as _,
-};
+use crate::prelude::*;
 
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
