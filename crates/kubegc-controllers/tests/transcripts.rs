@@ -33,7 +33,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use crate::common::{
-    World, at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record,
+    World, at, cache_of, context, end_line, from_cache, hidden, key, keys, line, object, play, record,
 };
 
 /// A scene without its transcript.
@@ -328,14 +328,11 @@ impl Scene {
     }
 
     fn decide(&self, controller: &dyn Controller, cache: &Cache, key: &Key) -> Decision {
-        let none = Deadlines::new();
+        let cx = context(cache, self.now, self.wire);
         let cx = Context {
-            cache,
-            now: self.now,
-            wire: self.wire,
-            deadlines: self.deadlines.get(key).unwrap_or(&none),
+            deadlines: self.deadlines.get(key).unwrap_or(cx.deadlines),
             cloud: self.cloud.get(key),
-            notes_kept: true,
+            ..cx
         };
         controller.reconcile(&cx, key)
     }

@@ -2,20 +2,19 @@
 
 use super::*;
 
-fn pod(fields: Value) -> Value {
-    let mut pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
-    if let (Some(pod), Value::Object(fields)) = (pod.as_object_mut(), fields) {
-        pod.extend(fields);
+/// An object with these fields instead of its own.
+fn with(mut object: Value, fields: Value) -> Value {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
     }
-    pod
+    object
 }
 
-fn node(name: &str, fields: Value) -> Value {
-    let mut node = json!({"metadata": {"name": name}});
-    if let (Some(node), Value::Object(fields)) = (node.as_object_mut(), fields) {
-        node.extend(fields);
-    }
-    node
+fn pod(fields: Value) -> Value {
+    with(
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}}),
+        fields,
+    )
 }
 
 fn ready(status: &str) -> Value {
@@ -44,7 +43,12 @@ fn kubelets_end_deleted_pods_of_their_nodes() {
             controllers: Vec::new(),
             ..settings()
         });
-        fixture.create("v1", "Node", "", node("n1", fields.clone()));
+        fixture.create(
+            "v1",
+            "Node",
+            "",
+            with(json!({"metadata": {"name": "n1"}}), fields.clone()),
+        );
         fixture.add("Pod", pod(json!({})));
         fixture.delete("v1", "Pod", "shop", "web");
         fixture.advance(Duration::from_secs(60));
@@ -238,7 +242,8 @@ fn other_kinds_are_watched_after_a_definition_was_deleted() {
 #[test]
 fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
     let mut fixture = Fixture::new(settings());
-    fixture.create("v1", "Node", "", node("n1", json!({"status": ready("True")})));
+    let ready = json!({"metadata": {"name": "n1"}, "status": ready("True")});
+    fixture.create("v1", "Node", "", ready);
     fixture.add("Pod", pod(json!({})));
     let hold = json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}});
     fixture.add("ConfigMap", hold);
