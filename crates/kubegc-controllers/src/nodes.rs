@@ -155,8 +155,8 @@ impl Controller for NodeLifecycle {
             }
             let due = ready.last_transition_time.map(|at| at.saturating_add(PERIOD));
             if let Some(due) = due.filter(|due| *due > cx.now) {
-                let reason = Reason::new("NotReadyYet", "its condition Ready has just changed");
-                return Ok(Decision::keep(id.clone(), reason).requeue_at(due));
+                let message = "its condition Ready has just changed";
+                return Ok(id.keep("NotReadyYet", message)?.requeue_at(due));
             }
         }
         let mut changes: Vec<FieldChange> = removed.into_iter().map(FieldChange::RemoveTaint).collect();
@@ -337,10 +337,8 @@ fn decide_eviction(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Resu
         let message = format!("it tolerated the taints of its node for {seconds}s");
         return evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
     }
-    let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
-    let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
-    decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-    Ok(decision)
+    let message = "it still tolerates the taints of its node";
+    Ok(id.keep("ToleratedYet", message)?.deadline(DEADLINE, at))
 }
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the

@@ -89,14 +89,13 @@ impl Protection {
             return Ok(settled);
         }
         if let Some((code, message)) = (self.in_use)(cx, id, record)? {
-            return Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+            return id.keep(code, message);
         }
         let deleted_at = record.meta.deletion_timestamp;
         let free_at = deleted_at.map(|deleted_at| deleted_at.saturating_add(self.grace));
         if let Some(free_at) = free_at.filter(|free_at| *free_at > cx.now && !self.grace.is_zero()) {
             let message = format!("it was deleted less than {}s ago", self.grace.as_secs());
-            let reason = Reason::new("DeletionRecent", message);
-            return Ok(Decision::keep(id.clone(), reason).requeue_at(free_at));
+            return Ok(id.keep("DeletionRecent", message)?.requeue_at(free_at));
         }
         self.remove(cx, id, record).map(Decision::act)
     }
@@ -119,7 +118,7 @@ impl Protection {
             }
             (false, _) => self.protected,
         };
-        Ok(Some(Decision::keep(id.clone(), Reason::new(code, message))))
+        id.keep(code, message).map(Some)
     }
 
     /// Removes the finalizer from an object that nothing uses.

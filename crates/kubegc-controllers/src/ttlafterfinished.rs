@@ -80,7 +80,7 @@ impl Controller for TtlAfterFinished {
                 "unable to find the time when the Job {}/{} finished",
                 id.namespace, id.name
             );
-            return Ok(Decision::keep(id.clone(), Reason::new("NoFinishTime", message)));
+            return id.keep("NoFinishTime", message);
         };
         let Some(expires_at) = expiry(finished_at, ttl_seconds) else {
             return id.keep("NeverExpires", "its time to live ends after the year 2262");

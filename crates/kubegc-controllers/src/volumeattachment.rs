@@ -168,9 +168,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             let message = "the node has not unmounted the volume for 6 minutes";
             return delete("UnmountTimeout", message);
         }
-        let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
-        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-        Ok(decision)
+        Ok(id.keep(code, message)?.deadline(DEADLINE, at))
     };
     let key = Key::cluster(Arc::clone(node_name));
     let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {
