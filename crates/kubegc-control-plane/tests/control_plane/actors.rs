@@ -313,10 +313,11 @@ fn a_namespace_remains_while_an_aggregated_api_is_unavailable() {
         let shop = identity(&fixture, namespaces, "", "shop");
         let mut simulation = Simulation::new(fixture.server, settings);
         let options = kubegc_core::DeleteOptions::default();
+        let Simulation { server, plane, .. } = &mut simulation;
         if let Some(service) = service {
-            simulation.delete(services, service, &options, 0);
+            plane.delete(server, services, service, &options, 0);
         }
-        simulation.delete(namespaces, shop, &options, 1);
+        plane.delete(server, namespaces, shop, &options, 1);
         simulation.run_until_quiet();
         assert_eq!(
             simulation.server.object(namespaces, "", "shop").is_none(),

@@ -257,7 +257,8 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
     simulation.run_until_quiet();
     let options = kubegc_core::DeleteOptions::policy(PropagationPolicy::Background);
     let began = simulation.server.now();
-    simulation.delete(pods, web.clone(), &options, 0);
+    let Simulation { server, plane, .. } = &mut simulation;
+    plane.delete(server, pods, web.clone(), &options, 0);
     let after = |seconds| began.saturating_add(Duration::from_secs(seconds));
     simulation.run_until(after(29));
     assert!(simulation.server.object(pods, "shop", "web").is_some());

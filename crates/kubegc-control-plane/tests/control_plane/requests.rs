@@ -212,7 +212,7 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         acts,
         [Act::Patch { merge: false }, Act::Delete { propagation: None }]
     );
-    assert!(!fixture.plane.was_terminating(&"another".into()));
+    assert!(!fixture.plane.trace().was_terminating(&"another".into()));
     fixture.add(
         "ConfigMap",
         json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}}),
@@ -226,7 +226,7 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         .meta
         .uid
         .clone();
-    assert!(fixture.plane.was_terminating(&uid));
+    assert!(fixture.plane.trace().was_terminating(&uid));
     let last = fixture.plane.steps().last().unwrap();
     assert_eq!(last.act, Act::Delete { propagation: None });
 }
