@@ -7,7 +7,7 @@ use std::{
 
 use kubegc_controllers::{Controller, Manager, Wire, default_controllers};
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, Timestamp, Uid,
+    Catalog, KindId, KubernetesVersion, Timestamp,
     record::{ObjectId, Resource},
     store::Discovered,
 };
@@ -287,11 +287,6 @@ impl ControlPlane {
     /// The writes so far.
     pub fn steps(&self) -> &[Step] {
         &self.trace.steps
-    }
-
-    /// Whether a write so far has made the object of this uid terminating.
-    pub fn was_terminating(&self, uid: &Uid) -> bool {
-        self.trace.was_terminating(uid)
     }
 
     /// The writes so far, with an index.

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use kubegc_core::{DeleteOptions, KindId, ObjectRef, Timestamp};
-use kubegc_sim::{ApiServer, Response};
+use kubegc_core::Timestamp;
+use kubegc_sim::ApiServer;
 
 use crate::{ControlPlane, Idle, Settings, Step, StepResult};
 
@@ -152,17 +152,6 @@ impl Simulation {
     pub fn advance_to(&mut self, now: Timestamp) {
         self.server.set_now(now);
         self.plane.advance_to(now);
-    }
-
-    /// Deletes an object as the client.
-    pub fn delete(
-        &mut self,
-        kind: KindId,
-        object: ObjectRef,
-        options: &DeleteOptions,
-        intent: usize,
-    ) -> Response {
-        self.plane.delete(&mut self.server, kind, object, options, intent)
     }
 }
 

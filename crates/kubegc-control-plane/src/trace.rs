@@ -253,7 +253,7 @@ impl Trace {
     }
 
     /// Whether the object of this uid became terminating.
-    pub(crate) fn was_terminating(&self, uid: &Uid) -> bool {
+    pub fn was_terminating(&self, uid: &Uid) -> bool {
         self.objects
             .get(uid)
             .is_some_and(|touched| touched.terminating.is_some())

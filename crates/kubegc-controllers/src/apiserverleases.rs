@@ -18,17 +18,7 @@
 //! `isLeaseExpired`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controlplane/controller/apiserverleasegc/gc_controller.go)
 //! in `gc_controller.go`.
 
-use std::time::Duration;
-
-use kubegc_core::{
-    Behavior, KubernetesVersion, ObjectMeta, Timestamp,
-    record::{ObjectId, Record, Resource},
-};
-
-use crate::{
-    Decision, Info, Key, Missing, OnError, Read, Reason, Rule, Sent, Timing, controller::Reads as _,
-    rule::RuleContext,
-};
+use crate::prelude::*;
 
 /// The feature gate `APIServerIdentity`: alpha from 1.20, beta and on from 1.26.
 const ENABLED: Behavior = Behavior::since(26, 0, "feature gate APIServerIdentity is beta");

@@ -2,16 +2,9 @@
 //!
 //! A request that is being deleted is not deleted again. Upstream does so in each sync, without an effect.
 
-use std::time::Duration;
+use kubegc_core::record::{Certificate, CertificateSigningRequest};
 
-use kubegc_core::{
-    Behavior, KubernetesVersion, Timestamp,
-    record::{Certificate, CertificateSigningRequest, Condition, ObjectId, Record, Resource},
-};
-
-use crate::{
-    Context, Controller, Decision, Info, Missing, OnError, Reason, Sent, Timing, controller::Reads as _,
-};
+use crate::prelude::*;
 
 /// The condition `Failed` has a deadline, and an empty certificate is none.
 const CERTIFICATES_V1: Behavior = Behavior::since(19, 0, "certificates.k8s.io/v1");
@@ -31,8 +24,8 @@ const NONE: Duration = Duration::ZERO;
 /// Go's error for an empty certificate, if one counts as issued.
 const NOT_PEM: &str = "expected the certificate associated with the CSR to be PEM encoded";
 
-/// The cleaner of CertificateSigningRequests: it deletes those that are settled, abandoned, or whose certificate
-/// has expired. Upstream has no flags for the ages.
+/// The cleaner of CertificateSigningRequests: it deletes those that are settled, abandoned, or whose
+/// certificate has expired. Upstream has no flags for the ages.
 ///
 /// The rules are [L4.1](crate::rules#l4-1) to [L4.8](crate::rules#l4-8).
 ///

@@ -411,6 +411,13 @@ impl Decision {
         self
     }
 
+    /// The same, and the key is reconciled again at a deadline, which is noted under this name.
+    #[must_use]
+    pub(crate) fn deadline(mut self, name: &str, at: Timestamp) -> Self {
+        self.deadlines = Some(Deadlines::from([(name.into(), at)]));
+        self.requeue_at(at)
+    }
+
     /// Returns whether nothing is to be done, now or later, and nothing is unknown.
     pub const fn is_empty(&self) -> bool {
         !self.has_work() && self.unknown.is_empty() && self.requeue_at.is_none()

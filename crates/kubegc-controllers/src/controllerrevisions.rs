@@ -27,21 +27,14 @@
 //! 1.23](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/daemon/update.go) with all
 //! namespaces.
 
-use std::{collections::BTreeSet, sync::Arc};
-
-use kubegc_core::{
-    Behavior,
-    record::{ObjectId, Record, Resource},
-};
+use std::collections::BTreeSet;
 
 use crate::{
-    Action, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
-    controller::Reads as _,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_labels, push_orphan,
         push_selector, require_pod_owners,
     },
-    rule::RuleContext,
+    prelude::*,
 };
 
 /// Revisions of other namespaces are no longer adopted.

@@ -17,21 +17,12 @@
 //! [`groupJobsByParent`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/cronjob/utils.go)
 //! in `utils.go`.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp, Uid,
-    record::{CronJob, Field, ObjectId, Record, Resource},
-};
+use kubegc_core::{PropagationPolicy, record::CronJob};
 
 use crate::{
-    Cache, Change, Context, Controller, Decision, End, EventRequest, FieldChange, Index, Info, Key, Missing,
-    Read, Reason, Sent, Steps, Timing, Wire, Write,
     action::require_unchanged,
-    controller::{Reads as _, require_version, whole},
+    prelude::*,
     request::{preconditions, server_message_about},
-    sequence::Port,
-    storage::namespace_key,
 };
 
 /// The second controller, which matches by name.

@@ -41,17 +41,11 @@
 
 use std::cmp::Ordering;
 
-use kubegc_core::{
-    Behavior,
-    record::{Deployment, DeploymentStrategy, ObjectId, Record, ReplicaSet, Resource},
-};
+use kubegc_core::record::{Deployment, DeploymentStrategy, ReplicaSet};
 
 use crate::{
-    Action, Context, Decision, FieldChange, Form, Index, Info, MayChange, Missing, OnError, Reason, Rule,
-    Sent,
-    controller::Reads as _,
     owner::{Claimer, controlled, push_adopters, push_controller, push_orphan, push_selector},
-    rule::RuleContext,
+    prelude::*,
 };
 
 const BY_REVISION: Behavior = Behavior::since(21, 0, "kubernetes #97407");

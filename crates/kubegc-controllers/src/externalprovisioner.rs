@@ -13,19 +13,7 @@
 //! `deleteVolumeOperation`](https://github.com/kubernetes-sigs/sig-storage-lib-external-provisioner/blob/v10.0.1/controller/controller.go)
 //! in `controller.go` of the library that most provisioners use.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    DeleteOptions, StoreError,
-    record::{ObjectId, Record, Resource},
-};
-
-use crate::{
-    Context, Controller, Decision, End, EventRequest, FieldChange, Guard, Info, Missing, Operated, Operation,
-    Port, Reason, Sent, Steps, Timing, Wire, Write,
-    controller::{Reads as _, require_version},
-    storage::FINALIZER_EXTERNAL,
-};
+use crate::{Guard, Operated, prelude::*, storage::FINALIZER_EXTERNAL};
 
 /// The resync of the library, `DefaultResyncPeriod`.
 const RESYNC: Duration = Duration::from_secs(15 * 60);

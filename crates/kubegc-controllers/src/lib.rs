@@ -41,6 +41,7 @@ mod owner;
 pub mod persistentvolume;
 mod planner;
 pub mod podgc;
+mod prelude;
 pub mod protection;
 pub mod pvcprotection;
 mod reason;

@@ -1,21 +1,12 @@
 //! Controllers of Nodes: taints by the condition `Ready`, the eviction of pods by taints, and the nodes of a
 //! cloud provider.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError,
-    record::{Condition, Field, Node, ObjectId, Pod, Record, Resource, Taint, Toleration},
-};
+use kubegc_core::record::{Node, Taint, Toleration};
 
 use crate::{
-    Action, Cache, Change, Cloud, CloudQuery, Context, Controller, Deadlines, Decision, End, FailureEvent,
-    FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Read, Reason, Rule, Sent, Steps,
-    Timing, Wire, Write,
-    controller::Reads as _,
+    Cloud, CloudQuery, FailureEvent,
     podgc::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, disruption_target},
-    rule::RuleContext,
-    sequence::Port,
+    prelude::*,
 };
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -164,8 +155,8 @@ impl Controller for NodeLifecycle {
             }
             let due = ready.last_transition_time.map(|at| at.saturating_add(PERIOD));
             if let Some(due) = due.filter(|due| *due > cx.now) {
-                let reason = Reason::new("NotReadyYet", "its condition Ready has just changed");
-                return Ok(Decision::keep(id.clone(), reason).requeue_at(due));
+                let message = "its condition Ready has just changed";
+                return Ok(id.keep("NotReadyYet", message)?.requeue_at(due));
             }
         }
         let mut changes: Vec<FieldChange> = removed.into_iter().map(FieldChange::RemoveTaint).collect();
@@ -346,10 +337,8 @@ fn decide_eviction(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Resu
         let message = format!("it tolerated the taints of its node for {seconds}s");
         return evict(cx, id, record, pod, Reason::new("TolerationEnded", message));
     }
-    let reason = Reason::new("ToleratedYet", "it still tolerates the taints of its node");
-    let mut decision = Decision::keep(id.clone(), reason).requeue_at(at);
-    decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-    Ok(decision)
+    let message = "it still tolerates the taints of its node";
+    Ok(id.keep("ToleratedYet", message)?.deadline(DEADLINE, at))
 }
 
 /// The reason of the Event is `DeletingNode`, and the sentence its message. Before, the sentence is the
@@ -368,8 +357,8 @@ const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialize
 /// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
 
-/// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those that
-/// are shut down there.
+/// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those
+/// that are shut down there.
 ///
 /// The rules are [L8.1](crate::rules#l8-1) to [L8.6](crate::rules#l8-6).
 ///

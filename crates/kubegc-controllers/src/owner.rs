@@ -6,17 +6,9 @@
 //! `ReleasePod`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_ref_manager.go)
 //! in `controller_ref_manager.go`.
 
-use std::sync::Arc;
+use kubegc_core::LabelSelector;
 
-use kubegc_core::{
-    LabelSelector, ObjectMeta, OwnerReference, PatchType,
-    record::{Field, ObjectId, Record, Resource},
-};
-
-use crate::{
-    Action, Cache, Change, Context, FieldChange, Form, Index, Key, Missing, OnError, Read, Reason, Sent,
-    controller::Reads as _, storage::namespace_key,
-};
+use crate::prelude::*;
 
 /// The reference to an owner, which is a controller and blocks the deletion if the flag is set.
 pub(crate) fn owner_reference(resource: Resource, owner: &ObjectMeta, flag: Option<bool>) -> OwnerReference {
@@ -65,7 +57,7 @@ pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Resu
     let unread = cx.cache.first_indexed(&UNREAD_PODS, &namespace_key(namespace));
     unread.map_or(Ok(()), |pod| {
         let mut object = pod.id(Resource::Pods);
-        object.uid = kubegc_core::Uid::default();
+        object.uid = Uid::default();
         Err(Missing::Metadata { object })
     })
 }

@@ -18,21 +18,12 @@
 //! # Complexity
 //! O(n) for `n` pods, plus O(k log k) for the `k` terminated ones if they exceed the threshold.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PatchType, StoreError, Timestamp,
-    record::{Condition, Pod, Record, Resource},
-};
 
-use crate::{
-    Action, Cache, Change, Context, Controller, Deadlines, Decision, End, FieldChange, Form, Info, Key,
-    Missing, OnError, Reason, Sent, Steps, Timing,
-    controller::{Reads as _, is_whole},
-    sequence::Port,
-};
+use crate::{controller::is_whole, prelude::*};
 
 /// The feature gate `PodDisruptionConditions`: alpha and off from 1.25, beta and on from 1.26.
 pub(crate) const DISRUPTION_CONDITIONS: Behavior =

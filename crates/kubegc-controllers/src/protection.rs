@@ -11,19 +11,11 @@
 //! [`IsDeletionCandidate` and
 //! `NeedToAddFinalizer`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/protectionutil/utils.go).
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::net::IpAddr;
 
-use kubegc_core::{
-    Behavior, ObjectMeta, PatchType,
-    record::{ObjectId, Pod, Record, Resource},
-    version::behavior::ADDRESSES_ARE_OBJECTS,
-};
+use kubegc_core::version::behavior::ADDRESSES_ARE_OBJECTS;
 
-use crate::{
-    Action, Context, Decision, FieldChange, Form, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
-    controller::{Reads as _, require_version},
-    services::MANAGED_BY,
-};
+use crate::{prelude::*, services::MANAGED_BY};
 
 /// The code and the message of a reason.
 pub(crate) type Text = (&'static str, &'static str);
@@ -97,14 +89,13 @@ impl Protection {
             return Ok(settled);
         }
         if let Some((code, message)) = (self.in_use)(cx, id, record)? {
-            return Ok(Decision::keep(id.clone(), Reason::new(code, message)));
+            return id.keep(code, message);
         }
         let deleted_at = record.meta.deletion_timestamp;
         let free_at = deleted_at.map(|deleted_at| deleted_at.saturating_add(self.grace));
         if let Some(free_at) = free_at.filter(|free_at| *free_at > cx.now && !self.grace.is_zero()) {
             let message = format!("it was deleted less than {}s ago", self.grace.as_secs());
-            let reason = Reason::new("DeletionRecent", message);
-            return Ok(Decision::keep(id.clone(), reason).requeue_at(free_at));
+            return Ok(id.keep("DeletionRecent", message)?.requeue_at(free_at));
         }
         self.remove(cx, id, record).map(Decision::act)
     }
@@ -127,7 +118,7 @@ impl Protection {
             }
             (false, _) => self.protected,
         };
-        Ok(Some(Decision::keep(id.clone(), Reason::new(code, message))))
+        id.keep(code, message).map(Some)
     }
 
     /// Removes the finalizer from an object that nothing uses.
@@ -334,7 +325,7 @@ fn pod_group_is_used(cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result
 /// The PodGroup protection controller. It keeps PodGroups until no active pod uses them.
 ///
 /// A pod names its group in `spec.schedulingGroup.podGroupName`. Terminating pods count until they have
-/// finished or no longer exist. The finalizer is `scheduling.k8s.io/podgroup-protection`: admission adds it at
+/// finished or no longer exist. Admission adds the finalizer `scheduling.k8s.io/podgroup-protection` at
 /// the creation, and an update removes it.
 ///
 /// The controller exists from 1.36 on ([#137641](https://github.com/kubernetes/kubernetes/pull/137641)). It is

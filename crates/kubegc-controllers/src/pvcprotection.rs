@@ -14,19 +14,9 @@
 //! `podUsesPVC`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/pvcprotection/pvc_protection_controller.go)
 //! in `pvc_protection_controller.go`.
 
-use std::sync::Arc;
+use kubegc_core::record::VolumeSource;
 
-use kubegc_core::{
-    Behavior, KubernetesVersion, ObjectMeta, SharedMeta,
-    record::{ObjectId, Record, Resource, VolumeSource},
-};
-
-use crate::{
-    Action, Change, Context, Controller, Decision, End, Index, Info, Key, Missing, Port, Reason, Steps,
-    controller::{Reads as _, whole},
-    protection::Protection,
-    storage::{PODS_BY_CLAIM, namespace_key},
-};
+use crate::{prelude::*, protection::Protection, storage::PODS_BY_CLAIM};
 
 static PROTECTION: Protection = Protection {
     unused: ("Unused", "it is being deleted, and no pod uses it"),
@@ -166,7 +156,7 @@ impl Controller for PvcProtection {
     }
 
     /// Pods matter only to claims that are being deleted.
-    fn affected(&self, cache: &crate::Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
+    fn affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         let claims = Resource::PersistentVolumeClaims;
         if change.resource == claims {
             return keys.push(change.key.clone());

@@ -26,21 +26,16 @@
 //! [`ActivePodsWithRanks`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/controller_utils.go)
 //! in `controller_utils.go`. The same in all releases but for the order.
 
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap};
 
-use kubegc_core::{
-    Behavior, KubernetesVersion, LabelSelector, Timestamp,
-    record::{ObjectId, Pod, Record, ReplicaSet, Resource},
-};
+use kubegc_core::{LabelSelector, record::ReplicaSet};
 
 use crate::{
-    Cache, Change, Context, Decision, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
-    controller::Reads as _,
     owner::{
         Claimer, UNREAD_PODS, controlled, push_adopters, push_controller, push_orphan, push_selector,
         require_pod_owners,
     },
-    rule::RuleContext,
+    prelude::*,
 };
 
 /// The feature gate `PodDeletionCost`: alpha in 1.21, beta and on from 1.22.

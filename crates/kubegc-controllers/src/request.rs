@@ -250,7 +250,6 @@ impl FieldChange {
         let Body::PersistentVolume(volume) = record.body_mut() else {
             return;
         };
-        let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
         match self {
             Self::Phase(phase) => volume.phase = phase.clone().into(),
             Self::RemoveClaimRef => volume.claim_ref = None.into(),
@@ -259,14 +258,21 @@ impl FieldChange {
                 claim.iter_mut().for_each(|claim| claim.uid = Uid::default());
                 volume.claim_ref = claim.into();
             }
-            Self::Annotation { key, value } if *key == MIGRATED_TO => {
-                annotations.migrated_to = Some(value.as_str().into());
+            Self::Annotation { key, .. } | Self::RemoveAnnotation(key) => {
+                let value = match self {
+                    Self::Annotation { value, .. } => Some(value.as_str().into()),
+                    _ => None,
+                };
+                let mut annotations = volume.annotations.known().cloned().unwrap_or_default();
+                match *key {
+                    MIGRATED_TO => annotations.migrated_to = value,
+                    BOUND_BY_CONTROLLER => annotations.bound_by_controller = value.is_some(),
+                    _ => {}
+                }
+                volume.annotations = annotations.into();
             }
-            Self::RemoveAnnotation(MIGRATED_TO) => annotations.migrated_to = None,
-            Self::RemoveAnnotation(BOUND_BY_CONTROLLER) => annotations.bound_by_controller = false,
             _ => {}
         }
-        volume.annotations = annotations.into();
     }
 
     /// Applies a change of typed metadata. Returns whether it was one.

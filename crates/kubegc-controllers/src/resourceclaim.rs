@@ -28,17 +28,9 @@
 //! [`syncClaim`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/resourceclaim/controller.go)
 //! in `controller.go`.
 
-use std::sync::Arc;
+use kubegc_core::record::Consumer;
 
-use kubegc_core::{
-    Behavior, DeleteOptions, OwnerReference, SharedMeta, StoreError,
-    record::{Consumer, ObjectId, Pod, Record, Resource},
-};
-
-use crate::{
-    Decision, End, FieldChange, Index, Info, Key, Missing, Port, Reason, Rule, Sent, Steps, Wire,
-    controller::Reads as _, rule::RuleContext,
-};
+use crate::prelude::*;
 
 /// The finalizer of allocated claims.
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";

@@ -6,8 +6,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    Cache, Change, Context, Controller, Deadlines, Decision, Info, Key, Missing, Reason,
-    controller::Reads as _,
+    Cache, Change, Context, Controller, Deadlines, Decision, Info, Key, Missing, controller::Reads as _,
 };
 
 /// Adds the keys that a change affects.
@@ -73,9 +72,9 @@ impl RuleContext<'_> {
         code: &'static str,
         message: &'static str,
     ) -> Result<Decision, Missing> {
-        let mut decision = Decision::keep(id.clone(), Reason::new(code, message));
-        decision.deadlines = (!self.deadlines.is_empty()).then(Deadlines::new);
-        Ok(decision)
+        let deadlines = (!self.deadlines.is_empty()).then(Deadlines::new);
+        let kept = id.keep(code, message)?;
+        Ok(Decision { deadlines, ..kept })
     }
 }
 

@@ -2,19 +2,9 @@
 //!
 //! Deletes carry no preconditions.
 
-use std::{sync::Arc, time::Duration};
+use kubegc_core::version::behavior::ADDRESSES_ARE_OBJECTS;
 
-use kubegc_core::{
-    Behavior, DeleteOptions,
-    record::{ObjectId, Record, Resource},
-    version::behavior::ADDRESSES_ARE_OBJECTS,
-};
-
-use crate::{
-    Action, Cache, Change, Context, Decision, Index, Info, Key, Missing, OnError, Reason, Rule, Sent, Timing,
-    controller::{Reads as _, whole},
-    rule::RuleContext,
-};
+use crate::prelude::*;
 
 /// The annotation of a leader election record.
 const LEADER: &str = "the annotation control-plane.alpha.kubernetes.io/leader";

@@ -18,22 +18,15 @@
 //! in `stateful_pod_control.go`; the older algorithm is
 //! [`claimOwnerMatchesSetAndPod`](https://github.com/kubernetes/kubernetes/blob/v1.27.0/pkg/controller/statefulset/stateful_set_utils.go).
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap};
 
-use kubegc_core::{
-    Behavior, KubernetesVersion, ObjectMeta, OwnerReference, ResourceVersion, Uid,
-    record::{ObjectId, Record, Resource, StatefulSet},
-};
+use kubegc_core::{ResourceVersion, record::StatefulSet};
 
 use crate::{
-    Cache, Change, Context, Decision, End, EventRequest, FieldChange, Info, Key, MayChange, Missing, Read,
-    Reason, Rule, Steps, Wire, Write,
     action::require_unchanged,
-    controller::{Reads as _, require_version, whole},
     owner::owner_reference,
+    prelude::*,
     request::{preconditions, server_message_about},
-    rule::RuleContext,
-    sequence::Port,
 };
 
 /// The feature gate `StatefulSetAutoDeletePVC`: alpha and off from 1.23, beta and on from 1.27, stable from

@@ -10,15 +10,9 @@
 //! [`GetExpiration`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/cluster-bootstrap/util/secrets/secrets.go)
 //! in `secrets.go`.
 
-use kubegc_core::{
-    Date, KubernetesVersion, Timestamp,
-    record::{ObjectId, Record, Resource},
-};
+use kubegc_core::Date;
 
-use crate::{
-    Cache, Change, Context, Controller, Decision, Info, Key, Missing, OnError, Reason, Sent,
-    controller::Reads as _,
-};
+use crate::prelude::*;
 
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
@@ -142,8 +136,8 @@ impl Controller for TokenCleaner {
         let reason = match nanos_of(text).map(|nanos| (i64::try_from(nanos), nanos > 0)) {
             Some((Err(_), true)) => return id.keep("NeverExpires", "it expires after the year 2262"),
             Some((Ok(nanos), _)) if Timestamp::from_nanos(nanos) > cx.now => {
-                let reason = Reason::new("NotExpired", format!("it expires at {text}"));
-                return Ok(Decision::keep(id.clone(), reason).requeue_at(Timestamp::from_nanos(nanos)));
+                let kept = id.keep("NotExpired", format!("it expires at {text}"))?;
+                return Ok(kept.requeue_at(Timestamp::from_nanos(nanos)));
             }
             Some(_) => Reason::new("Expired", format!("it expired at {text}")),
             None => {

@@ -1,19 +1,9 @@
 //! Token Secrets of ServiceAccounts: those of accounts that no longer exist, and those that were created
 //! automatically and are no longer used.
 
-use std::{sync::Arc, time::Duration};
+use kubegc_core::{Date, record::Secret};
 
-use kubegc_core::{
-    Behavior, Date, DeleteOptions, KubernetesVersion, PatchType, StoreError, Timestamp,
-    record::{ObjectId, Record, Resource, Secret},
-};
-
-use crate::{
-    Action, Cache, Change, Context, Controller, Decision, End, FieldChange, Form, Index, Info, Key, Missing,
-    OnError, Port, Read, Reason, Rule, Sent, Steps, Timing, Wire, Write,
-    controller::{Reads as _, require_version},
-    rule::RuleContext,
-};
+use crate::prelude::*;
 
 const TOKEN_TYPE: &str = "kubernetes.io/service-account-token";
 const NAME_ANNOTATION: &str = "the annotation kubernetes.io/service-account.name";

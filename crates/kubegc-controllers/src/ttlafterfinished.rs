@@ -11,17 +11,9 @@
 //! `processTTL`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/ttlafterfinished/ttlafterfinished_controller.go)
 //! in `ttlafterfinished_controller.go`.
 
-use std::time::Duration;
+use kubegc_core::PropagationPolicy;
 
-use kubegc_core::{
-    Behavior, DeleteOptions, KubernetesVersion, PropagationPolicy, Timestamp,
-    record::{Field, ObjectId, Record, Resource},
-};
-
-use crate::{
-    Action, Context, Controller, Decision, Info, Missing, OnError, Read, Reason, Sent,
-    controller::Reads as _, reason::age,
-};
+use crate::{prelude::*, reason::age};
 
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
@@ -88,7 +80,7 @@ impl Controller for TtlAfterFinished {
                 "unable to find the time when the Job {}/{} finished",
                 id.namespace, id.name
             );
-            return Ok(Decision::keep(id.clone(), Reason::new("NoFinishTime", message)));
+            return id.keep("NoFinishTime", message);
         };
         let Some(expires_at) = expiry(finished_at, ttl_seconds) else {
             return id.keep("NeverExpires", "its time to live ends after the year 2262");

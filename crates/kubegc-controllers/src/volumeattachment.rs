@@ -24,21 +24,13 @@
 //! [`Detach`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csi/csi_attacher.go) in
 //! `csi_attacher.go`.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    KubernetesVersion,
-    record::{Node, ObjectId, PersistentVolume, Pod, Record, Resource},
-};
+use kubegc_core::record::{Node, PersistentVolume};
 
 use crate::{
-    Cache, Change, Context, Deadlines, Decision, Index, Info, Key, Missing, OnError, Reason, Rule, Sent,
-    Timing,
-    controller::Reads as _,
     persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
     podgc::{OUT_OF_SERVICE, OUT_OF_SERVICE_TAINT},
-    rule::RuleContext,
-    storage::{PODS_BY_CLAIM, namespace_key},
+    prelude::*,
+    storage::PODS_BY_CLAIM,
 };
 
 /// Time that a volume may stay mounted on a node that is not ready.
@@ -176,9 +168,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             let message = "the node has not unmounted the volume for 6 minutes";
             return delete("UnmountTimeout", message);
         }
-        let mut decision = Decision::keep(id.clone(), Reason::new(code, message)).requeue_at(at);
-        decision.deadlines = Some(Deadlines::from([(DEADLINE.into(), at)]));
-        Ok(decision)
+        Ok(id.keep(code, message)?.deadline(DEADLINE, at))
     };
     let key = Key::cluster(Arc::clone(node_name));
     let Some(node) = cx.cache.find(Resource::Nodes, &key)? else {

@@ -3,9 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Action, Cache, Change, Context, Controller, Decision, End, EventRequest, FailureEvent, FieldChange, Form,
-    Found, Index, Info, Key, MayChange, Missing, OnError, Operated, Operation, Port, Read, Reason, Request,
-    Response, Sent, Step, Steps, Timing, Wire,
+    Action, End, EventRequest, FailureEvent, FieldChange, Form, Found, Key, Missing, OnError, Operated,
+    Operation, Port, Read, Reason, Request, Response, Sent, Step, Steps, Wire,
 };
 use kubegc_core::{
     DeleteOptions, ObjectMeta, PatchType, PlannedAction as _, StoreError,
@@ -401,87 +400,4 @@ fn ends_reasons_and_missing_facts_are_text() {
         "OutsideUnknown false: it is not known whether it exists: down",
     ];
     assert_eq!(lines.collect::<Vec<_>>(), expected);
-}
-
-/// A controller that overrides nothing.
-#[derive(Debug)]
-struct Plain;
-
-static PLAIN: Info = Info {
-    name: "plain",
-    summary: "does nothing",
-    resources: &[Resource::Jobs, Resource::Pods],
-    ..Info::BASE
-};
-
-impl Controller for Plain {
-    fn info(&self) -> &'static Info {
-        &PLAIN
-    }
-
-    fn decide(&self, _cx: &Context<'_>, id: &ObjectId, _record: &Record) -> Result<Decision, Missing> {
-        Ok(Decision::keep(id.clone(), Reason::new("Found", "it exists")))
-    }
-}
-
-fn cached(records: Vec<Record>) -> Cache {
-    let mut cache = Cache::new(
-        [Resource::Jobs, Resource::Pods],
-        std::iter::empty::<&'static Index>(),
-    );
-    cache.replace(Resource::Jobs, records);
-    cache
-}
-
-#[test]
-fn a_controller_has_defaults() {
-    let cache = cached(vec![
-        Record::metadata_only(meta("a")),
-        Record::metadata_only(ObjectMeta::new("shop", "b", "")),
-    ]);
-    assert_eq!(Plain.timing(), Timing::DEFAULT);
-    assert!(PLAIN.indexes.is_empty() && PLAIN.verbs_on_all_resources.is_empty());
-    assert_eq!(PLAIN.may_change(Resource::Jobs), [MayChange::Itself]);
-    let key = Key::new("shop", "a");
-    for (resource, count) in [(Resource::Jobs, 1), (Resource::Pods, 0)] {
-        let mut keys = Vec::new();
-        let change = Change {
-            resource,
-            key: &key,
-            old: None,
-            new: None,
-        };
-        Plain.affected(&cache, &change, &mut keys);
-        assert_eq!(keys, vec![key.clone(); count]);
-    }
-    let mut keys = Vec::new();
-    Plain.keys(&cache, &mut keys);
-    assert_eq!(keys.len(), 2);
-    let cx = Context {
-        cache: &cache,
-        now: kubegc_core::Timestamp::EPOCH,
-        wire: Wire::Strict,
-        deadlines: &Default::default(),
-        cloud: None,
-        notes_kept: true,
-    };
-    let decision = Plain.reconcile(&cx, &key);
-    assert_eq!(decision.kept[0].reason.code(), "Found");
-    // An object without a uid decides nothing.
-    let decision = Plain.reconcile(&cx, &Key::new("shop", "b"));
-    assert_eq!(decision.unknown[0].reason.code(), "MetadataUnread");
-    assert!(Plain.reconcile(&cx, &Key::new("shop", "c")).is_empty());
-    assert_eq!(
-        Timing::every(Duration::from_secs(9)).period,
-        Some(Duration::from_secs(9))
-    );
-    let earlier = kubegc_core::Timestamp::from_secs(5);
-    let later = kubegc_core::Timestamp::from_secs(7);
-    assert_eq!(
-        Decision::default()
-            .requeue_at(later)
-            .requeue_at(earlier)
-            .requeue_at,
-        Some(earlier)
-    );
 }

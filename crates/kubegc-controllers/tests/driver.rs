@@ -5,9 +5,8 @@ use std::{collections::VecDeque, future::pending, pin::pin, sync::Arc};
 use async_trait::async_trait;
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
-    Controller, NamespaceController, Reason, Request, TtlAfterFinished,
-    driver::{Driver, Summary, permissions},
-    resourceclaim,
+    Reason, Request, TtlAfterFinished,
+    driver::{Driver, Summary},
 };
 use kubegc_core::{
     ApiResource, Catalog, Clock as _, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
@@ -529,36 +528,4 @@ fn no_task_starts_after_the_stop() {
     let summary = pin!(driver.run(std::future::ready(()))).now_or_never();
     assert_eq!(summary, Some(Summary::default()));
     assert!(store.script.lock().calls.is_empty());
-}
-
-/// Updates are sent as patches of objects that were read before, except to the subresource `finalize`.
-#[test]
-fn permissions_are_those_of_the_requests() {
-    let version = KubernetesVersion::LATEST;
-    let controllers: [Arc<dyn Controller>; 2] = [
-        Arc::new(NamespaceController::new(version)),
-        Arc::new(resourceclaim::RULE.at(version)),
-    ];
-    let all = permissions(&controllers);
-    let verbs = |group: &str, name: &str| -> Vec<&str> {
-        let found = all
-            .iter()
-            .find(|((known, resource), _)| *known == group && resource == name);
-        found
-            .map(|(_, verbs)| verbs.iter().copied().collect())
-            .unwrap_or_default()
-    };
-    assert_eq!(verbs("", "namespaces"), ["get", "list", "watch"]);
-    assert_eq!(verbs("", "namespaces/finalize"), ["update"]);
-    assert_eq!(verbs("", "namespaces/status"), ["patch"]);
-    let mut on_all = controllers[0].info().verbs_on_all_resources.to_vec();
-    on_all.sort_unstable();
-    assert_eq!(verbs("*", "*"), on_all);
-    assert!(!on_all.is_empty());
-    assert_eq!(verbs("", "pods"), ["get", "list", "watch"]);
-    assert_eq!(
-        verbs("resource.k8s.io", "resourceclaims"),
-        ["delete", "get", "list", "patch", "watch"]
-    );
-    assert_eq!(verbs("resource.k8s.io", "resourceclaims/status"), ["patch"]);
 }

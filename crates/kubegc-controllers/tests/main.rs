@@ -2,15 +2,13 @@
 
 mod actions;
 mod affected;
-mod cloudnodelifecycle;
 mod common;
-mod cronjob;
 mod csrcleaner;
 mod driver;
-mod job;
 mod namespace;
 mod planner;
 mod podgc;
+mod reconciles;
 mod requests;
 mod storage;
 mod transcripts;

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::common::{affected, at, cache, object, play, record};
+use crate::common::{affected, at, cache, context, object, play, record};
 use kubegc_controllers::{
     Cache, Context, Controller as _, Deadlines, Decision, Input, Key, Manager, Output, PodGc, Request,
     Response, Wire,
@@ -43,12 +43,8 @@ impl Syncs {
 
     fn decide(&self, now: Timestamp) -> Decision {
         let cx = Context {
-            cache: &self.cache,
-            now,
-            wire: Wire::AsUpstream,
             deadlines: &self.deadlines,
-            cloud: None,
-            notes_kept: true,
+            ..context(&self.cache, now, Wire::AsUpstream)
         };
         self.controller.reconcile(&cx, &Key::cluster(""))
     }

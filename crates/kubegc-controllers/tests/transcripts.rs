@@ -33,7 +33,7 @@ use kubegc_core::{
 use serde_json::Value;
 
 use crate::common::{
-    World, at, cache_of, end_line, from_cache, hidden, key, keys, line, object, play, record,
+    World, at, cache_of, context, end_line, from_cache, hidden, key, keys, line, object, play, record,
 };
 
 /// A scene without its transcript.
@@ -328,14 +328,11 @@ impl Scene {
     }
 
     fn decide(&self, controller: &dyn Controller, cache: &Cache, key: &Key) -> Decision {
-        let none = Deadlines::new();
+        let cx = context(cache, self.now, self.wire);
         let cx = Context {
-            cache,
-            now: self.now,
-            wire: self.wire,
-            deadlines: self.deadlines.get(key).unwrap_or(&none),
+            deadlines: self.deadlines.get(key).unwrap_or(cx.deadlines),
             cloud: self.cloud.get(key),
-            notes_kept: true,
+            ..cx
         };
         controller.reconcile(&cx, key)
     }
@@ -353,13 +350,14 @@ impl Scene {
                 for position in 0..usual.len() - 1 {
                     let mut ends: Vec<(String, Vec<&str>)> = Vec::new();
                     let mut request = None;
-                    for name in OTHERS {
+                    for at in 0..15 {
                         let (mut respond, mut number, mut fits) = (from_cache(cache), 0, true);
-                        let mut usual = None;
+                        let (mut usual, mut name) = (None, "");
                         let lines = play(&steps, |sent| {
                             let response = if number == position {
                                 request = Some(line(sent));
-                                let response = other(name, sent, respond(sent));
+                                let (other, response) = others(sent, &respond(sent))[at].clone();
+                                name = other;
                                 if let Some(Response::Failed(error)) = &response {
                                     usual = Some(end_line(End::failed(error.clone())));
                                 }
@@ -393,24 +391,6 @@ impl Scene {
 }
 
 type Plan = kubegc_core::Plan<Action, kubegc_core::record::ObjectId, Judgement, ()>;
-/// Responses instead of success.
-const OTHERS: [&str; 15] = [
-    "404",
-    "409",
-    "a timeout",
-    "a newer version",
-    "another object",
-    "an unclaimed volume",
-    "another reclaim policy",
-    "a loss",
-    "a failure",
-    "a use",
-    "success",
-    "an external plugin",
-    "an unknown plugin",
-    "a refusal",
-    "no answer",
-];
 
 fn volume(record: &mut Record) -> Option<&mut PersistentVolume> {
     match record.body_mut() {
@@ -419,16 +399,17 @@ fn volume(record: &mut Record) -> Option<&mut PersistentVolume> {
     }
 }
 
-/// One of these responses, if it fits the request.
-fn other(name: &str, request: &Request, response: Response) -> Option<Response> {
+/// Responses instead of success, each if it fits the request.
+fn others(request: &Request, response: &Response) -> [(&'static str, Option<Response>); 15] {
     let is_outside = matches!(
         request,
         Request::Operate { .. } | Request::FindPlugin { .. } | Request::QueryGuard { .. }
     );
     let is_event = matches!(request, Request::Event(_));
     let failed = |error| (!is_outside && !is_event).then_some(Response::Failed(error));
+    let text = ToOwned::to_owned;
     let unknown = |message: &str| StoreError::Unknown {
-        message: message.to_owned(),
+        message: text(message),
     };
     let operated = |operated| {
         let is_operation = matches!(request, Request::Operate { .. });
@@ -436,46 +417,45 @@ fn other(name: &str, request: &Request, response: Response) -> Option<Response> 
     };
     let plugin = |plugin| matches!(request, Request::FindPlugin { .. }).then_some(Response::Plugin(plugin));
     let guard = |guard| matches!(request, Request::QueryGuard { .. }).then_some(Response::Guard(guard));
-    let changed = |change: fn(&mut Record) -> Option<()>| match response {
+    let changed = |change: fn(&mut Record) -> Option<()>| match response.clone() {
         Response::Object(mut record) => change(&mut record).map(|()| Response::Object(record)),
         _ => None,
     };
-    match name {
-        "404" => failed(StoreError::NotFound),
-        "409" => failed(StoreError::Conflict {
-            message: "changed".to_owned(),
-        }),
-        "a timeout" => failed(unknown("timeout")),
-        "a newer version" => changed(|record| {
-            record.meta.resource_version = "2".into();
-            Some(())
-        }),
-        "another object" => changed(|record| {
-            record.meta.uid = "another".into();
-            Some(())
-        }),
-        "an unclaimed volume" => changed(|record| {
-            volume(record)?.claim_ref = None.into();
-            Some(())
-        }),
-        "another reclaim policy" => changed(|record| {
-            volume(record)?.reclaim_policy = Field::Known("Other".into());
-            Some(())
-        }),
-        "a loss" => is_event.then(|| Response::Failed(unknown("lost"))),
-        "a failure" => operated(Operated::Failed {
-            message: "it is attached".to_owned(),
-        }),
-        "a use" => operated(Operated::InUse {
-            message: "it is in use".to_owned(),
-        }),
-        "success" => operated(Operated::Done),
-        "an external plugin" => plugin(Plugin::External),
-        "an unknown plugin" => plugin(Plugin::Unknown),
-        "a refusal" => guard(Guard::Forbids),
-        "no answer" => guard(Guard::Unknown),
-        other => panic!("there is no response {other}"),
-    }
+    let message = text("changed");
+    let newer = |record: &mut Record| {
+        record.meta.resource_version = "2".into();
+        Some(())
+    };
+    let another = |record: &mut Record| {
+        record.meta.uid = "another".into();
+        Some(())
+    };
+    let unclaimed = |record: &mut Record| {
+        volume(record)?.claim_ref = None.into();
+        Some(())
+    };
+    let of_other_policy = |record: &mut Record| {
+        volume(record)?.reclaim_policy = Field::Known("Other".into());
+        Some(())
+    };
+    let [attached, used] = ["it is attached", "it is in use"].map(text);
+    [
+        ("404", failed(StoreError::NotFound)),
+        ("409", failed(StoreError::Conflict { message })),
+        ("a timeout", failed(unknown("timeout"))),
+        ("a newer version", changed(newer)),
+        ("another object", changed(another)),
+        ("an unclaimed volume", changed(unclaimed)),
+        ("another reclaim policy", changed(of_other_policy)),
+        ("a loss", is_event.then(|| Response::Failed(unknown("lost")))),
+        ("a failure", operated(Operated::Failed { message: attached })),
+        ("a use", operated(Operated::InUse { message: used })),
+        ("success", operated(Operated::Done)),
+        ("an external plugin", plugin(Plugin::External)),
+        ("an unknown plugin", plugin(Plugin::Unknown)),
+        ("a refusal", guard(Guard::Forbids)),
+        ("no answer", guard(Guard::Unknown)),
+    ]
 }
 
 /// The object without one of its facts, for each fact.

@@ -22,7 +22,7 @@ use kubegc_testkit::{Cluster, Entry, Fault, Rule, http::Verb};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    common::{Running, Script, set},
+    common::{Running, set},
     rbac::roles,
 };
 
@@ -341,18 +341,6 @@ async fn a_guard_protects_objects() {
     assert!(cluster.find::<ConfigMap>("default", "scratch").is_some());
     assert_eq!(cluster.find_all::<ConfigMap>().len(), 1);
     assert_eq!(running.end().await.writes, 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unknown_name_is_an_error_that_suggests_another() {
-    let manager = ControllerManager::new(Script::new(|_| None).client())
-        .version(KubernetesVersion::LATEST)
-        .controllers(["ttl-after-finish"]);
-    let error = manager.run(std::future::pending()).await.expect_err("unknown");
-    assert_eq!(
-        error.to_string(),
-        "there is no controller \"ttl-after-finish\"; did you mean \"ttl-after-finished\"?"
-    );
 }
 
 #[tokio::test(start_paused = true)]

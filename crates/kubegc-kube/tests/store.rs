@@ -39,14 +39,16 @@ async fn errors(script: &Script, namespace: &str, name: &str) -> [Option<StoreEr
 /// dependents of the object would be deleted.
 #[tokio::test(start_paused = true)]
 async fn a_404_that_does_not_name_the_object_does_not_prove_its_absence() {
-    let of_another =
-        json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": {"name": "other"}});
-    for response in [
-        status(404),
-        respond(404, &of_another),
-        respond(404, &json!("page not found")),
+    for body in [
+        json!({"kind": "Status", "code": 404, "message": "not found"}),
+        json!({"kind": "Status", "reason": "NotFound", "details": {"name": "other"}}),
+        json!({"kind": "Status", "reason": "NotFound", "details": {}}),
+        json!({"kind": "Status", "details": {"name": "web"}}),
+        json!({"reason": "NotFound", "details": {"name": "web"}}),
+        json!("page not found"),
     ] {
-        for error in errors(&Script::of(vec![response]), "shop", "web").await {
+        let script = Script::of(vec![respond(404, &body)]);
+        for error in errors(&script, "shop", "web").await {
             assert!(
                 matches!(error, Some(StoreError::Refused { code: 404, .. })),
                 "{error:?}"

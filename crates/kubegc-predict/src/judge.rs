@@ -207,7 +207,7 @@ fn reactions(run: &Run<'_>, simulated: &Simulated<'_>, missing: &Sources) -> BTr
         let reaction = Reaction {
             differs: ends().any(|end| !is_same_end(primary_end, end)) || by_count.contains(object.uid()),
             waits: (object.is_deleting() && object.finalizers().any(waits_for_dependents))
-                || primary.plane.was_terminating(object.uid())
+                || primary.plane.trace().was_terminating(object.uid())
                 || ends().flatten().any(ObjectMeta::is_deleting),
             is_target,
             waits_for_dependents: in_every_run(&|end| end.finalizers.iter().any(waits_for_dependents)),

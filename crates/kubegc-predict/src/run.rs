@@ -57,7 +57,8 @@ impl ClientDelete<'_> {
         let catalog = simulation.server.catalog();
         let mapping = || catalog.mapping(&self.object.api_version, &self.object.kind);
         let kind = self.kind.or_else(mapping)?;
-        Some(simulation.delete(kind, self.object.clone(), self.options, self.intent))
+        let Simulation { server, plane, .. } = simulation;
+        Some(plane.delete(server, kind, self.object.clone(), self.options, self.intent))
     }
 }
 

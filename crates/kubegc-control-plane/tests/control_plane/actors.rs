@@ -2,20 +2,19 @@
 
 use super::*;
 
-fn pod(fields: Value) -> Value {
-    let mut pod = json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}});
-    if let (Some(pod), Value::Object(fields)) = (pod.as_object_mut(), fields) {
-        pod.extend(fields);
+/// An object with these fields instead of its own.
+fn with(mut object: Value, fields: Value) -> Value {
+    if let (Some(object), Value::Object(fields)) = (object.as_object_mut(), fields) {
+        object.extend(fields);
     }
-    pod
+    object
 }
 
-fn node(name: &str, fields: Value) -> Value {
-    let mut node = json!({"metadata": {"name": name}});
-    if let (Some(node), Value::Object(fields)) = (node.as_object_mut(), fields) {
-        node.extend(fields);
-    }
-    node
+fn pod(fields: Value) -> Value {
+    with(
+        json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1"}}),
+        fields,
+    )
 }
 
 fn ready(status: &str) -> Value {
@@ -44,15 +43,11 @@ fn kubelets_end_deleted_pods_of_their_nodes() {
             controllers: Vec::new(),
             ..settings()
         });
-        fixture.create("v1", "Node", "", node("n1", fields.clone()));
+        fixture.add("Node", with(json!({"metadata": {"name": "n1"}}), fields.clone()));
         fixture.add("Pod", pod(json!({})));
-        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.delete("Pod", "web");
         fixture.advance(Duration::from_secs(60));
-        assert_eq!(
-            !fixture.exists("v1", "Pod", "shop", "web"),
-            ends,
-            "{fields} {nodes_matter}"
-        );
+        assert_eq!(!fixture.exists("Pod", "web"), ends, "{fields} {nodes_matter}");
         let expected = usize::from(ends);
         assert_eq!(fixture.plane.steps().len(), expected);
     }
@@ -85,7 +80,7 @@ fn no_kubelet_ends_pods_of_missing_nodes() {
         ] {
             object["metadata"][key] = value.into();
         }
-        let pods = fixture.kind("v1", "Pod");
+        let pods = fixture.kind("Pod");
         let object = kubegc_sim::Manifest::read(object).unwrap().object;
         fixture.server.insert(pods, object).unwrap();
         // Objects that exist from the beginning count as well.
@@ -111,18 +106,14 @@ fn no_kubelet_ends_pods_of_missing_nodes() {
 fn kubelets_report_that_held_pods_have_failed_from_1_27_on() {
     for (release, reports) in [("1.26.0", false), ("1.27.0", true)] {
         let version: KubernetesVersion = release.parse().unwrap();
-        let mut server = ApiServer::new(version, Catalog::builtin(version));
-        server.set_now(Timestamp::from_secs(1_000));
         let settings = Settings {
             controllers: Vec::new(),
             ..Settings::new(version)
         };
-        let plane = ControlPlane::new(&server, settings);
-        let mut fixture = Fixture { server, plane };
-        fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
+        let mut fixture = Fixture::at(version, settings);
         let metadata = json!({"name": "web", "finalizers": ["shop/hold"]});
         fixture.add("Pod", pod(json!({"metadata": metadata})));
-        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.delete("Pod", "web");
         fixture.advance(Duration::from_secs(60));
         let steps = fixture.plane.steps().iter();
         let steps: Vec<_> = steps.map(|step| (step.actor, step.act)).collect();
@@ -131,8 +122,7 @@ fn kubelets_report_that_held_pods_have_failed_from_1_27_on() {
             expected.insert(0, (Actor::Kubelet, Act::Update));
         }
         assert_eq!(steps, expected, "{release}");
-        let pods = fixture.kind("v1", "Pod");
-        let held = fixture.server.object(pods, "shop", "web").unwrap();
+        let held = fixture.find("Pod", "web").unwrap();
         let phase = if reports { "Failed" } else { "Pending" };
         assert_eq!(held.text_at(&["status", "phase"]), phase, "{release}");
     }
@@ -150,9 +140,9 @@ fn pods_do_not_end_if_that_is_assumed() {
             ..settings()
         });
         fixture.add("Pod", pod(json!({})));
-        fixture.delete("v1", "Pod", "shop", "web");
+        fixture.delete("Pod", "web");
         fixture.advance(Duration::from_secs(600));
-        assert_eq!(!fixture.exists("v1", "Pod", "shop", "web"), ends);
+        assert_eq!(!fixture.exists("Pod", "web"), ends);
     }
 }
 
@@ -187,10 +177,9 @@ fn finalizers_are_removed_by_their_owners() {
             fixture.plane.steps().is_empty(),
             "only terminating objects lose their finalizers"
         );
-        fixture.delete("v1", "Service", "shop", "web");
+        fixture.delete("Service", "web");
         fixture.advance(Duration::from_secs(10));
-        let services = fixture.kind("v1", "Service");
-        let object = fixture.server.object(services, "shop", "web");
+        let object = fixture.find("Service", "web");
         let left = object.map_or(Value::Null, |object| {
             let names: Vec<&str> = object.meta.finalizers.iter().map(|name| &**name).collect();
             names.into()
@@ -225,12 +214,12 @@ fn other_kinds_are_watched_after_a_definition_was_deleted() {
     fixture.settle();
     let watched = fixture.plane.collector().monitors().count();
     let definition = "CustomResourceDefinition";
-    fixture.delete("apiextensions.k8s.io/v1", definition, "", "shops.example.com");
+    fixture.delete(definition, "shops.example.com");
     fixture.advance(Duration::from_secs(60));
     assert_eq!(fixture.plane.collector().monitors().count(), watched - 1);
-    fixture.delete("v1", "Secret", "shop", "owner");
+    fixture.delete("Secret", "owner");
     fixture.settle();
-    assert!(!fixture.exists("v1", "ConfigMap", "shop", "dependent"));
+    assert!(!fixture.exists("ConfigMap", "dependent"));
 }
 
 /// A namespace in which an object was removed has fewer remaining objects at its next sync. Otherwise the
@@ -238,24 +227,18 @@ fn other_kinds_are_watched_after_a_definition_was_deleted() {
 #[test]
 fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
     let mut fixture = Fixture::new(settings());
-    fixture.create("v1", "Node", "", node("n1", json!({"status": ready("True")})));
+    let ready = json!({"metadata": {"name": "n1"}, "status": ready("True")});
+    fixture.add("Node", ready);
     fixture.add("Pod", pod(json!({})));
     let hold = json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}});
     fixture.add("ConfigMap", hold);
-    fixture.delete("v1", "Namespace", "", "shop");
-    let pods = fixture.kind("v1", "Pod");
-    let end = |fixture: &Fixture| {
-        fixture
-            .server
-            .object(pods, "shop", "web")?
-            .meta
-            .deletion_timestamp
-    };
+    fixture.delete("Namespace", "shop");
+    let end = |fixture: &Fixture| fixture.find("Pod", "web")?.meta.deletion_timestamp;
     fixture.advance(Duration::from_secs(10));
     let deleted = end(&fixture);
     assert!(deleted.is_some());
     assert_eq!(fixture.settle().certain_at, deleted, "the end of the pod");
-    while fixture.exists("v1", "Pod", "shop", "web") {
+    while fixture.exists("Pod", "web") {
         let next = fixture.settle().next_at().expect("the pod ends");
         fixture.server.set_now(next);
         fixture.settle();
@@ -265,7 +248,7 @@ fn the_next_sync_of_a_namespace_is_certain_while_it_shrinks() {
     assert_eq!(idle.certain_at, idle.scheduled_at, "the next sync");
     fixture.advance(Duration::from_secs(3600));
     let idle = fixture.settle();
-    assert!(fixture.exists("v1", "ConfigMap", "shop", "held"));
+    assert!(fixture.exists("ConfigMap", "held"));
     assert_eq!(idle.certain_at, None, "nothing was removed since the last sync");
     assert!(idle.scheduled_at.is_some(), "it is retried");
 }
@@ -285,33 +268,24 @@ fn a_namespace_remains_while_an_aggregated_api_is_unavailable() {
             .aggregated_apis
             .insert("v1beta1.metrics.k8s.io".into(), api);
         let mut fixture = Fixture::new(settings.clone());
-        fixture.create(
-            "v1",
-            "Namespace",
-            "",
-            json!({"metadata": {"name": "kube-system"}}),
-        );
+        fixture.add("Namespace", json!({"metadata": {"name": "kube-system"}}));
         for name in ["metrics", "other"] {
-            fixture.create(
-                "v1",
-                "Service",
-                "kube-system",
-                json!({"metadata": {"name": name}}),
-            );
+            let metadata = json!({"namespace": "kube-system", "name": name});
+            fixture.add("Service", json!({"metadata": metadata}));
         }
-        let [services, namespaces] = ["Service", "Namespace"].map(|kind| fixture.kind("v1", kind));
-        let identity = |fixture: &Fixture, kind, namespace: &str, name: &str| {
-            let object = fixture.server.object(kind, namespace, name).unwrap();
-            object_ref(&fixture.server, kind, &object.meta.clone().into())
-        };
-        let service = deleted.map(|name| identity(&fixture, services, "kube-system", name));
-        let shop = identity(&fixture, namespaces, "", "shop");
+        let [services, namespaces] = ["Service", "Namespace"].map(|kind| fixture.kind(kind));
+        let service = deleted.map(|name| {
+            let object = fixture.server.object(services, "kube-system", name).unwrap();
+            object_ref(&fixture.server, services, &object.meta.clone().into())
+        });
+        let shop = fixture.identity("Namespace", "shop");
         let mut simulation = Simulation::new(fixture.server, settings);
         let options = kubegc_core::DeleteOptions::default();
+        let Simulation { server, plane, .. } = &mut simulation;
         if let Some(service) = service {
-            simulation.delete(services, service, &options, 0);
+            plane.delete(server, services, service, &options, 0);
         }
-        simulation.delete(namespaces, shop, &options, 1);
+        plane.delete(server, namespaces, shop, &options, 1);
         simulation.run_until_quiet();
         assert_eq!(
             simulation.server.object(namespaces, "", "shop").is_none(),

@@ -11,8 +11,10 @@ use kubegc_control_plane::{
     Act, Actor, AggregatedApi, Assumptions, ControlPlane, Idle, Instance, Outcome, Settings, Simulation,
     Step, StepResult, Why, object_ref,
 };
-use kubegc_core::{Catalog, KindId, KubernetesVersion, PropagationPolicy, Timestamp, record::Resource};
-use kubegc_sim::ApiServer;
+use kubegc_core::{
+    Catalog, KindId, KubernetesVersion, ObjectRef, PropagationPolicy, Timestamp, record::Resource,
+};
+use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::{Value, json};
 
 const VERSION: KubernetesVersion = KubernetesVersion::LATEST;
@@ -35,57 +37,67 @@ struct Fixture {
 
 impl Fixture {
     fn new(settings: Settings) -> Self {
-        let mut server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
+        Self::at(VERSION, settings)
+    }
+
+    fn at(version: KubernetesVersion, settings: Settings) -> Self {
+        let mut server = ApiServer::new(version, Catalog::builtin(version));
         server.set_now(Timestamp::from_secs(1_000));
         let plane = ControlPlane::new(&server, settings);
         let mut fixture = Self { server, plane };
-        fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "shop"}}));
+        fixture.add("Namespace", json!({"metadata": {"name": "shop"}}));
         fixture
     }
 
-    fn kind(&self, api_version: &str, kind: &str) -> KindId {
-        self.server.catalog().mapping(api_version, kind).unwrap()
+    /// The id of a kind, and the namespace of its objects.
+    fn id(&self, kind: &str) -> (KindId, &'static str) {
+        let mut kinds = self.server.catalog().iter();
+        let (id, resource) = kinds
+            .find(|(_, resource)| resource.preferred && *resource.kind == *kind)
+            .unwrap();
+        (id, if resource.is_namespaced() { "shop" } else { "" })
     }
 
-    /// Creates an object and returns its uid.
-    fn create(&mut self, api_version: &str, kind: &str, namespace: &str, object: Value) -> String {
-        let kind = self.kind(api_version, kind);
-        let response = self.server.create_json(kind, namespace, object);
-        assert_eq!(response.code, 201, "{:?}", response.status());
-        response.object().unwrap().meta.uid.to_string()
+    fn kind(&self, kind: &str) -> KindId {
+        self.id(kind).0
     }
 
-    /// Creates an object of `v1` in the namespace `shop`, and returns its uid.
+    /// Creates an object, in the namespace `shop` if it names no other, and returns its uid.
+    #[track_caller]
     fn add(&mut self, kind: &str, object: Value) -> String {
-        self.create("v1", kind, "shop", object)
+        let (id, default) = self.id(kind);
+        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(default);
+        let response = self.server.create_json(id, &namespace.to_owned(), object);
+        assert_eq!(response.code, 201, "{kind}: {:?}", response.status());
+        response.object().unwrap().meta.uid.to_string()
     }
 
     /// Defines a kind and creates its object `a`. Returns owner references to it.
     fn define_an_owner(&mut self) -> Value {
-        self.create(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "",
-            definition(),
-        );
-        let owner = self.create(
-            "example.com/v1",
-            "Shop",
-            "shop",
-            json!({"metadata": {"name": "a"}}),
-        );
+        self.add("CustomResourceDefinition", definition());
+        let owner = self.add("Shop", json!({"metadata": {"name": "a"}}));
         owned_by("example.com/v1", "Shop", "a", &owner)
     }
 
-    fn delete(&mut self, api_version: &str, kind: &str, namespace: &str, name: &str) {
-        let kind = self.kind(api_version, kind);
-        let response = self.server.delete(kind, namespace, name, &Default::default());
+    fn delete(&mut self, kind: &str, name: &str) {
+        let (id, namespace) = self.id(kind);
+        let response = self.server.delete(id, namespace, name, &Default::default());
         assert!(response.is_success(), "{:?}", response.status());
     }
 
-    fn exists(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> bool {
-        let kind = self.kind(api_version, kind);
-        self.server.object(kind, namespace, name).is_some()
+    fn find(&self, kind: &str, name: &str) -> Option<&StoredObject> {
+        let (id, namespace) = self.id(kind);
+        self.server.object(id, namespace, name).map(|object| &**object)
+    }
+
+    fn exists(&self, kind: &str, name: &str) -> bool {
+        self.find(kind, name).is_some()
+    }
+
+    /// The identity of an object that exists.
+    fn identity(&self, kind: &str, name: &str) -> ObjectRef {
+        let meta = &self.find(kind, name).unwrap().meta;
+        object_ref(&self.server, self.kind(kind), &meta.clone().into())
     }
 
     /// Steps until there is nothing to do at this time.
@@ -137,10 +149,10 @@ fn kinds_defined_later_are_collected_at_once() {
         json!({"metadata": {"name": "config", "ownerReferences": references}}),
     );
     fixture.settle();
-    assert!(fixture.exists("v1", "ConfigMap", "shop", "config"));
-    fixture.delete("example.com/v1", "Shop", "shop", "a");
+    assert!(fixture.exists("ConfigMap", "config"));
+    fixture.delete("Shop", "a");
     fixture.settle();
-    assert!(!fixture.exists("v1", "ConfigMap", "shop", "config"));
+    assert!(!fixture.exists("ConfigMap", "config"));
 }
 
 /// The collector knows the owners that it has listed, also those that no dependent blocks.
@@ -154,18 +166,17 @@ fn objects_of_the_first_list_are_known() {
         json!({"metadata": {"name": "free", "finalizers": ["shop/hold"], "ownerReferences": references}}),
     );
     fixture.plane = ControlPlane::new(&fixture.server, settings());
-    let secrets = fixture.kind("v1", "Secret");
+    let secrets = fixture.kind("Secret");
     let foreground = kubegc_core::DeleteOptions::policy(PropagationPolicy::Foreground);
     fixture.server.delete_with(secrets, "shop", "owner", &foreground);
     fixture.settle();
-    let config_maps = fixture.kind("v1", "ConfigMap");
-    let dependent = fixture.server.object(config_maps, "shop", "free").unwrap();
+    let dependent = fixture.find("ConfigMap", "free").unwrap();
     assert!(
         dependent.meta.is_deleting(),
         "a foreground deletion deletes every dependent"
     );
     assert!(
-        !fixture.exists("v1", "Secret", "shop", "owner"),
+        !fixture.exists("Secret", "owner"),
         "and waits only for those that block it"
     );
 }
@@ -175,8 +186,8 @@ fn objects_of_the_first_list_are_known() {
 fn a_pod_of_the_same_name_ends_at_its_own_time() {
     let mut fixture = Fixture::new(settings());
     // podgc deletes pods of nodes that do not exist.
-    fixture.create("v1", "Node", "", json!({"metadata": {"name": "n1"}}));
-    let pods = fixture.kind("v1", "Pod");
+    fixture.add("Node", json!({"metadata": {"name": "n1"}}));
+    let pods = fixture.kind("Pod");
     let pod =
         json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
     let graceful = |seconds| kubegc_core::deletion::DeleteOptionsSpec {
@@ -191,9 +202,9 @@ fn a_pod_of_the_same_name_ends_at_its_own_time() {
     fixture.add("Pod", pod);
     fixture.server.delete(pods, "shop", "web", &graceful(300));
     fixture.advance(Duration::from_secs(299));
-    assert!(fixture.exists("v1", "Pod", "shop", "web"));
+    assert!(fixture.exists("Pod", "web"));
     fixture.advance(Duration::from_secs(2));
-    assert!(!fixture.exists("v1", "Pod", "shop", "web"));
+    assert!(!fixture.exists("Pod", "web"));
 }
 
 #[test]
@@ -204,14 +215,9 @@ fn a_control_plane_without_collector_keeps_dependents() {
         "ConfigMap",
         json!({"metadata": {"name": "left", "ownerReferences": references}}),
     );
-    fixture.create(
-        "apiextensions.k8s.io/v1",
-        "CustomResourceDefinition",
-        "",
-        definition(),
-    );
+    fixture.add("CustomResourceDefinition", definition());
     fixture.advance(Duration::from_secs(600));
-    assert!(fixture.exists("v1", "ConfigMap", "shop", "left"));
+    assert!(fixture.exists("ConfigMap", "left"));
     let steps = fixture.plane.steps();
     assert!(
         steps.iter().all(|step| step.actor == Actor::ApiServer),
@@ -223,7 +229,7 @@ fn a_control_plane_without_collector_keeps_dependents() {
 fn events_that_watchers_have_not_read_are_kept() {
     let mut fixture = Fixture::new(settings());
     let before = fixture.server.revision();
-    let secrets = fixture.kind("v1", "Secret");
+    let secrets = fixture.kind("Secret");
     fixture.add("Secret", json!({"metadata": {"name": "key"}}));
     fixture.settle();
     let names: Vec<Arc<str>> = fixture
@@ -238,7 +244,7 @@ fn events_that_watchers_have_not_read_are_kept() {
 #[test]
 fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
     let mut fixture = Fixture::new(settings());
-    fixture.create("v1", "Node", "", json!({"metadata": {"name": "n1"}}));
+    fixture.add("Node", json!({"metadata": {"name": "n1"}}));
     let pod =
         json!({"metadata": {"name": "web"}, "spec": {"nodeName": "n1", "terminationGracePeriodSeconds": 30}});
     let pod = fixture.add("Pod", pod);
@@ -247,17 +253,14 @@ fn a_simulation_runs_to_a_time_or_until_nothing_changes_and_names_causes() {
         "Secret",
         json!({"metadata": {"name": "key", "ownerReferences": references}}),
     );
-    let [web, key] = [("Pod", "web"), ("Secret", "key")].map(|(kind, name)| {
-        let kind = fixture.kind("v1", kind);
-        let object = fixture.server.object(kind, "shop", name).unwrap();
-        object_ref(&fixture.server, kind, &object.meta.clone().into())
-    });
-    let pods = fixture.kind("v1", "Pod");
+    let [web, key] = [("Pod", "web"), ("Secret", "key")].map(|(kind, name)| fixture.identity(kind, name));
+    let pods = fixture.kind("Pod");
     let mut simulation = Simulation::of(fixture.server, fixture.plane);
     simulation.run_until_quiet();
     let options = kubegc_core::DeleteOptions::policy(PropagationPolicy::Background);
     let began = simulation.server.now();
-    simulation.delete(pods, web.clone(), &options, 0);
+    let Simulation { server, plane, .. } = &mut simulation;
+    plane.delete(server, pods, web.clone(), &options, 0);
     let after = |seconds| began.saturating_add(Duration::from_secs(seconds));
     simulation.run_until(after(29));
     assert!(simulation.server.object(pods, "shop", "web").is_some());
@@ -285,7 +288,7 @@ fn changes_are_delivered_to_the_collector_in_a_chosen_order() {
     fixture.add("Secret", json!({"metadata": {"name": "key"}}));
     fixture.add("ConfigMap", json!({"metadata": {"name": "config"}}));
     fixture.plane.observe(&mut fixture.server);
-    let [secrets, config_maps] = ["Secret", "ConfigMap"].map(|kind| fixture.kind("v1", kind));
+    let [secrets, config_maps] = ["Secret", "ConfigMap"].map(|kind| fixture.kind(kind));
     assert_eq!(fixture.plane.pending_kinds(), [secrets, config_maps].into());
     let len = fixture.plane.collector().graph().len();
     fixture.plane.deliver_next(config_maps);

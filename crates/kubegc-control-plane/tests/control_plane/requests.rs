@@ -39,10 +39,8 @@ fn transcript(steps: &[Step]) -> String {
 
 impl Fixture {
     /// Deletes an object as the client of the trace.
-    fn intend(&mut self, kind: &str, namespace: &str, name: &str, options: &DeleteOptions) {
-        let kind = self.kind("v1", kind);
-        let meta = self.server.object(kind, namespace, name).unwrap().meta.clone();
-        let target = object_ref(&self.server, kind, &meta.into());
+    fn intend(&mut self, kind: &str, name: &str, options: &DeleteOptions) {
+        let (target, kind) = (self.identity(kind, name), self.kind(kind));
         let response = self.plane.delete(&mut self.server, kind, target, options, 0);
         assert!(response.is_success(), "{:?}", response.status());
     }
@@ -74,7 +72,7 @@ fn a_foreground_deletion_starts_with_the_last_dependents() {
         dependent("last", ("ConfigMap", "middle", &middle), true),
     );
     fixture.settle();
-    fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Foreground));
+    fixture.intend("Secret", "owner", &policy(PropagationPolicy::Foreground));
     fixture.settle();
     let expected = "\
 you: Delete { propagation: Some(Foreground) } owner, 200, because of []: owner Terminating
@@ -95,7 +93,7 @@ fn orphans_are_released_before_their_owner_is_removed() {
         dependent("orphan", ("Secret", "owner", &owner), false),
     );
     fixture.settle();
-    fixture.intend("Secret", "shop", "owner", &policy(PropagationPolicy::Orphan));
+    fixture.intend("Secret", "owner", &policy(PropagationPolicy::Orphan));
     fixture.settle();
     let expected = "\
 you: Delete { propagation: Some(Orphan) } owner, 200, because of []: owner Terminating
@@ -103,7 +101,7 @@ garbage collector: Patch { merge: false } orphan, 200, because of [0]: orphan Ch
 garbage collector: Patch { merge: true } owner, 200, because of [0, 1]: owner Removed
 ";
     assert_eq!(transcript(fixture.plane.steps()), expected);
-    assert!(fixture.exists("v1", "ConfigMap", "shop", "orphan"));
+    assert!(fixture.exists("ConfigMap", "orphan"));
 }
 
 /// An object of the same name that was created in between is not deleted.
@@ -115,13 +113,13 @@ fn a_delete_has_the_uid_that_was_read() {
     // The item and its owner are read before the item is deleted.
     fixture.until(|operation| matches!(operation, Operation::Get));
     fixture.until(|operation| matches!(operation, Operation::Get));
-    fixture.delete("v1", "ConfigMap", "shop", "config");
+    fixture.delete("ConfigMap", "config");
     let free = json!({"metadata": {"name": "config"}});
     fixture.add("ConfigMap", free);
     let response = fixture.until(|operation| matches!(operation, Operation::Delete { .. }));
     assert!(matches!(response, Response::Conflict), "{response:?}");
     fixture.settle();
-    assert!(fixture.exists("v1", "ConfigMap", "shop", "config"));
+    assert!(fixture.exists("ConfigMap", "config"));
     let codes: Vec<u16> = fixture.plane.steps().iter().map(|step| step.code).collect();
     assert_eq!(codes, [409]);
 }
@@ -131,16 +129,16 @@ fn a_delete_has_the_uid_that_was_read() {
 fn the_collector_can_be_settled_alone() {
     let mut fixture = Fixture::new(without_collector());
     fixture.add("ConfigMap", dependent("config", ("Secret", "gone", "u1"), false));
-    fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "old"}}));
-    fixture.delete("v1", "Namespace", "", "old");
+    fixture.add("Namespace", json!({"metadata": {"name": "old"}}));
+    fixture.delete("Namespace", "old");
     fixture.plane = ControlPlane::new(&fixture.server, settings());
     fixture.plane.settle_collector(&mut fixture.server);
-    assert!(!fixture.exists("v1", "ConfigMap", "shop", "config"));
-    assert!(fixture.exists("v1", "Namespace", "", "old"));
+    assert!(!fixture.exists("ConfigMap", "config"));
+    assert!(fixture.exists("Namespace", "old"));
     assert_eq!(fixture.plane.steps().len(), 1);
     fixture.advance(Duration::from_secs(20));
     assert!(
-        !fixture.exists("v1", "Namespace", "", "old"),
+        !fixture.exists("Namespace", "old"),
         "its deletion is known from the first list"
     );
 }
@@ -148,16 +146,14 @@ fn the_collector_can_be_settled_alone() {
 #[test]
 fn an_owner_in_another_namespace_is_a_warning() {
     let mut fixture = Fixture::new(settings());
-    fixture.create("v1", "Namespace", "", json!({"metadata": {"name": "other"}}));
+    fixture.add("Namespace", json!({"metadata": {"name": "other"}}));
     let owner = fixture.add("Secret", json!({"metadata": {"name": "owner"}}));
-    fixture.create(
-        "v1",
-        "ConfigMap",
-        "other",
-        dependent("stray", ("Secret", "owner", &owner), false),
-    );
+    let mut stray = dependent("stray", ("Secret", "owner", &owner), false);
+    stray["metadata"]["namespace"] = "other".into();
+    fixture.add("ConfigMap", stray);
     fixture.settle();
-    assert!(!fixture.exists("v1", "ConfigMap", "other", "stray"));
+    let config_maps = fixture.kind("ConfigMap");
+    assert!(fixture.server.object(config_maps, "other", "stray").is_none());
     assert_eq!(fixture.plane.warnings().len(), 1);
     let (trace, warnings) = fixture.plane.into_trace();
     assert_eq!((trace.steps().len(), warnings.len()), (1, 1));
@@ -188,7 +184,7 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         (began, began)
     );
     fixture.advance(Duration::from_secs(120));
-    assert!(!fixture.exists("v1", "Pod", "shop", "web"));
+    assert!(!fixture.exists("Pod", "web"));
     let missing: Vec<_> = fixture
         .plane
         .not_found()
@@ -212,21 +208,14 @@ fn objects_that_controllers_did_not_find_are_recorded() {
         acts,
         [Act::Patch { merge: false }, Act::Delete { propagation: None }]
     );
-    assert!(!fixture.plane.was_terminating(&"another".into()));
+    assert!(!fixture.plane.trace().was_terminating(&"another".into()));
     fixture.add(
         "ConfigMap",
         json!({"metadata": {"name": "held", "finalizers": ["shop/hold"]}}),
     );
-    fixture.intend("ConfigMap", "shop", "held", &DeleteOptions::default());
-    let config_maps = fixture.kind("v1", "ConfigMap");
-    let uid = fixture
-        .server
-        .object(config_maps, "shop", "held")
-        .unwrap()
-        .meta
-        .uid
-        .clone();
-    assert!(fixture.plane.was_terminating(&uid));
+    fixture.intend("ConfigMap", "held", &DeleteOptions::default());
+    let uid = fixture.identity("ConfigMap", "held").uid;
+    assert!(fixture.plane.trace().was_terminating(&uid));
     let last = fixture.plane.steps().last().unwrap();
     assert_eq!(last.act, Act::Delete { propagation: None });
 }
@@ -241,9 +230,9 @@ fn a_namespace_is_emptied_step_by_step() {
     }
     fixture.settle();
     let first = fixture.plane.steps().len();
-    fixture.delete("v1", "Namespace", "", "shop");
+    fixture.delete("Namespace", "shop");
     fixture.advance(Duration::from_secs(60));
-    assert!(!fixture.exists("v1", "Namespace", "", "shop"));
+    assert!(!fixture.exists("Namespace", "shop"));
     let steps = &fixture.plane.steps()[first..];
     let removed = |step: &Step| -> Vec<String> {
         let removed = step.changes.iter();
@@ -268,7 +257,7 @@ fn a_controllers_step_is_caused_by_the_change_that_it_observed() {
     let mut fixture = Fixture::new(settings());
     fixture.add("ConfigMap", json!({"metadata": {"name": "a"}}));
     fixture.settle();
-    fixture.intend("Namespace", "", "shop", &DeleteOptions::default());
+    fixture.intend("Namespace", "shop", &DeleteOptions::default());
     fixture.advance(Duration::from_secs(60));
     let steps = fixture.plane.steps();
     assert_eq!(
@@ -290,7 +279,7 @@ fn the_policy_of_a_controllers_delete_is_recorded() {
             "conditions": [{"type": "Complete", "status": "True", "lastTransitionTime": "1970-01-01T00:16:40Z"}],
         },
     });
-    let jobs = fixture.kind("batch/v1", "Job");
+    let jobs = fixture.kind("Job");
     let mut object = finished;
     for (key, value) in [("namespace", "shop"), ("uid", "u1")] {
         object["metadata"][key] = value.into();
@@ -333,10 +322,10 @@ fn responses_of_the_cloud_provider_are_assumed() {
         let node = json!({
             "metadata": {"name": "n1"}, "spec": {"providerID": "x://1"}, "status": {"conditions": conditions},
         });
-        fixture.create("v1", "Node", "", node);
+        fixture.add("Node", node);
         fixture.plane = ControlPlane::new(&fixture.server, settings);
         fixture.advance(Duration::from_secs(60));
-        assert_eq!(!fixture.exists("v1", "Node", "", "n1"), is_deleted, "{exists:?}");
+        assert_eq!(!fixture.exists("Node", "n1"), is_deleted, "{exists:?}");
     }
 }
 
@@ -373,10 +362,10 @@ fn released_volumes_are_deleted_with_their_storage() {
         volume["spec"]["persistentVolumeReclaimPolicy"] = "Delete".into();
         volume["spec"]["claimRef"] =
             json!({"kind": "PersistentVolumeClaim", "namespace": "shop", "name": "data", "uid": "u1"});
-        fixture.create("v1", "PersistentVolume", "", volume);
+        fixture.add("PersistentVolume", volume);
         fixture.advance(Duration::from_secs(60));
         assert_eq!(
-            !fixture.exists("v1", "PersistentVolume", "", "disk"),
+            !fixture.exists("PersistentVolume", "disk"),
             expected,
             "{source} {release:?}"
         );
@@ -384,13 +373,4 @@ fn released_volumes_are_deleted_with_their_storage() {
         let deletes_storage = acts.contains(&Act::Storage(StorageOperation::DeleteVolume));
         assert_eq!(deletes_storage, expected, "{acts:?}");
     }
-}
-
-/// A server without objects is quiet at once.
-#[test]
-fn an_empty_server_is_quiet() {
-    let server = ApiServer::new(VERSION, Catalog::builtin(VERSION));
-    let mut simulation = Simulation::new(server, settings());
-    simulation.run_until_quiet();
-    assert!(!simulation.gave_up && simulation.plane.steps().is_empty());
 }

@@ -6,7 +6,7 @@ use kubegc_control_plane::{
     Actor, ControlPlane, Settings,
     workloads::{PodFate, Workloads, ready_node},
 };
-use kubegc_core::{Catalog, KindId, KubernetesVersion, Timestamp, deletion::DeleteOptionsSpec};
+use kubegc_core::{Catalog, KubernetesVersion, Timestamp, deletion::DeleteOptionsSpec};
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
@@ -31,10 +31,10 @@ impl Fixture {
         };
         let plane = ControlPlane::new(&server, settings);
         let mut world = Self { server, plane };
-        world.put("Namespace", json!({"metadata": {"name": "shop"}}));
+        world.add("Namespace", json!({"metadata": {"name": "shop"}}));
         for name in ["n0", "n1", "n2"] {
             let node = ready_node(name, world.server.now());
-            world.put("Node", node);
+            world.add("Node", node);
         }
         world
     }
@@ -42,25 +42,9 @@ impl Fixture {
     /// A cluster of the latest release, with an owner that has had 30 s to get its pods.
     fn with(kind: &str, owner: Value) -> Self {
         let mut world = Self::of("1.36.0", long_jobs(), true);
-        world.put(kind, owner);
+        world.add(kind, owner);
         world.run(30);
         world
-    }
-
-    /// The id of a kind, and the namespace of its objects.
-    fn id(&self, kind: &str) -> (KindId, &'static str) {
-        let mut kinds = self.server.catalog().iter();
-        let (id, resource) = kinds
-            .find(|(_, resource)| resource.preferred && *resource.kind == *kind)
-            .unwrap();
-        (id, if resource.is_namespaced() { "shop" } else { "" })
-    }
-
-    #[track_caller]
-    fn put(&mut self, kind: &str, object: Value) {
-        let (id, namespace) = self.id(kind);
-        let response = self.server.create_json(id, namespace, object);
-        assert_eq!(response.code, 201, "{kind}: {:?}", response.status());
     }
 
     fn patch(&mut self, kind: &str, name: &str, patch: Value) {
@@ -85,7 +69,7 @@ impl Fixture {
     }
 
     fn all(&self, kind: &str) -> Vec<Value> {
-        let (id, _) = self.id(kind);
+        let id = self.kind(kind);
         let objects = self.server.objects(id, None).into_iter();
         let resource = &self.server.catalog()[id];
         objects.map(|object| object.to_json(resource)).collect()
@@ -157,7 +141,7 @@ fn an_owner_gets_ready_pods_then_nothing_is_written_and_deleted_pods_come_back()
         .flat_map(|release| OWNERS.map(|kind| (*release, kind)))
     {
         let mut world = Fixture::of(release, long_jobs(), true);
-        world.put(kind, owner(kind));
+        world.add(kind, owner(kind));
         world.run(30);
         assert_eq!((world.pods().len(), world.ready()), (3, 3), "{release} {kind}");
         for pod in world.all("Pod") {
@@ -215,7 +199,7 @@ fn deleting_the_owner_ends_its_pods_unless_they_are_orphaned_and_adopted_again()
                 assert_eq!(claims, if kind == "StatefulSet" { 3 } else { 0 });
             } else if kind != "Job" {
                 assert_eq!(world.pods(), before, "{kind}");
-                world.put(kind, owner(kind));
+                world.add(kind, owner(kind));
                 world.run(120);
                 assert_eq!(world.pods(), before, "{kind}");
             }
@@ -308,7 +292,7 @@ fn jobs_end_as_their_pods_do() {
             job["spec"]["parallelism"] = parallelism.into();
             job["spec"]["completions"] = completions.into();
             job["spec"]["backoffLimit"] = 2.into();
-            world.put("Job", job);
+            world.add("Job", job);
             world.run(600);
             let job = world.get("Job", "web");
             let status = &job["status"];
@@ -341,7 +325,7 @@ fn failed_pods_of_jobs_are_replaced_after_a_backoff() {
         for (field, number) in [("parallelism", 1), ("completions", 1), ("backoffLimit", 7)] {
             job["spec"][field] = number.into();
         }
-        world.put("Job", job);
+        world.add("Job", job);
         world.run(3_600);
         let pods = world.all("Pod");
         let mut times: Vec<i64> = pods
@@ -366,7 +350,7 @@ fn failed_pods_of_jobs_are_replaced_after_a_backoff() {
 fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
     let rules = Workloads::new().pods(|_| Some(PodFate::Unschedulable));
     let mut world = Fixture::of("1.36.0", rules, true);
-    world.put("StatefulSet", owner("StatefulSet"));
+    world.add("StatefulSet", owner("StatefulSet"));
     world.run(60);
     // The next one is created when the one before is ready.
     assert_eq!(world.all("Pod").len(), 1);
@@ -374,9 +358,8 @@ fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
     world.plane.set_workloads(Workloads::new());
     world.run(0);
     let before = world.pods();
-    let (id, _) = world.id("Pod");
-    let pod = world.server.object(id, "shop", "web-1").unwrap();
-    let mut failed = kubegc_sim::StoredObject::clone(pod);
+    let id = world.kind("Pod");
+    let mut failed = world.find("Pod", "web-1").unwrap().clone();
     failed.body_mut()["status"]["phase"] = "Failed".into();
     let response = world.server.update_part(id, "shop", "web-1", "status", failed);
     assert!(response.is_success());
@@ -389,8 +372,8 @@ fn failed_pods_of_sets_are_replaced_and_unschedulable_ones_wait() {
 fn a_refused_write_is_recorded_and_tried_again() {
     let mut world = Fixture::of("1.36.0", Workloads::new(), true);
     let spec = json!({"containers": [{"name": "c", "image": "i"}]});
-    world.put("Pod", json!({"metadata": {"name": "web-0"}, "spec": spec}));
-    world.put("StatefulSet", owner("StatefulSet"));
+    world.add("Pod", json!({"metadata": {"name": "web-0"}, "spec": spec}));
+    world.add("StatefulSet", owner("StatefulSet"));
     world.run(60);
     let actor = Actor::Controller("statefulset-controller");
     let mut steps = world.plane.steps().iter();
@@ -419,7 +402,7 @@ fn malformed_owners_settle() {
             .into_iter()
             .enumerate()
         {
-            world.put(
+            world.add(
                 kind,
                 json!({"metadata": {"name": format!("o{at}")}, "spec": spec}),
             );

@@ -3,30 +3,35 @@
 
 use std::collections::BTreeMap;
 
-use kubegc_core::{ApiResource, StoreError, record::Resource, store::Discovered};
+use kubegc_core::{
+    ApiResource, StoreError, identity::split_api_version, record::Resource, store::Discovered,
+};
 
 /// The resources that an API server serves.
 #[derive(Clone, Debug, Default)]
-pub struct Resources(BTreeMap<Resource, Result<ApiResource, StoreError>>);
+pub struct Resources {
+    served: BTreeMap<Resource, ApiResource>,
+    /// The group versions that could not be discovered.
+    failed: Vec<String>,
+}
 
 impl Resources {
     /// The result of discovery. Of several versions of a resource the preferred one counts, and without one
     /// the first.
     pub fn new(discovered: &Discovered) -> Self {
-        let mut all: BTreeMap<_, Result<ApiResource, _>> = Resource::ALL
-            .iter()
-            .map(|resource| (*resource, Err(unserved(*resource, discovered))))
-            .collect();
-        for (_, served) in discovered.catalog.iter() {
-            let resource = Resource::of_kind(&served.group, &served.kind);
-            let resource = resource.filter(|resource| *served.resource == *resource.plural());
-            match resource.and_then(|resource| all.get_mut(&resource)) {
-                Some(Ok(known)) if known.preferred || !served.preferred => {}
-                Some(known) => *known = Ok(served.clone()),
-                None => {}
+        let mut served = BTreeMap::<_, ApiResource>::new();
+        for (_, kind) in discovered.catalog.iter() {
+            let resource = Resource::of_kind(&kind.group, &kind.kind);
+            let resource = resource.filter(|resource| *kind.resource == *resource.plural());
+            let is_better = |known: &ApiResource| kind.preferred && !known.preferred;
+            if let Some(resource) = resource
+                && served.get(&resource).is_none_or(is_better)
+            {
+                served.insert(resource, kind.clone());
             }
         }
-        Self(all)
+        let failed = discovered.failed.keys().cloned().collect();
+        Self { served, failed }
     }
 
     /// The address of a resource.
@@ -35,30 +40,18 @@ impl Resources {
     /// [`StoreError::NoMapping`] if it is not served, and [`StoreError::Unknown`] if discovery failed for a
     /// version of its group.
     pub fn find(&self, resource: Resource) -> Result<&ApiResource, StoreError> {
-        match self.0.get(&resource) {
-            Some(found) => found.as_ref().map_err(StoreError::clone),
-            None => Err(unserved(resource, &Discovered::default())),
-        }
-    }
-}
-
-/// Why a resource has no address.
-fn unserved(resource: Resource, discovered: &Discovered) -> StoreError {
-    let group_of = |api_version: &str| {
-        api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group)
-            .to_owned()
-    };
-    let mut failed = discovered.failed.keys().rev();
-    match failed.find(|api_version| group_of(api_version) == resource.group()) {
-        Some(api_version) => StoreError::Unknown {
-            message: format!("discovery of {api_version} failed"),
-        },
-        None => StoreError::NoMapping {
-            api_version: resource.group().to_owned(),
-            kind: resource.kind().to_owned(),
-        },
+        let group_of = |api_version: &str| split_api_version(api_version).0 == resource.group();
+        let mut failed = self.failed.iter().rev();
+        let unserved = || match failed.find(|api_version| group_of(api_version)) {
+            Some(api_version) => StoreError::Unknown {
+                message: format!("discovery of {api_version} failed"),
+            },
+            None => StoreError::NoMapping {
+                api_version: resource.group().to_owned(),
+                kind: resource.kind().to_owned(),
+            },
+        };
+        self.served.get(&resource).ok_or_else(unserved)
     }
 }
 

@@ -58,20 +58,12 @@ mod sync;
 mod track;
 mod write;
 
-use std::time::Duration;
-
-use kubegc_core::{
-    Behavior, KubernetesVersion, OwnerReference, PatchType,
-    record::{Job, ObjectId, Record, Resource},
-};
+use kubegc_core::record::Job;
 
 use self::indexes::Indexes;
 use crate::{
-    Action, Decision, FieldChange, Form, Index, Info, Key, MayChange, Missing, OnError, Reason, Rule, Sent,
-    Timing,
-    controller::Reads as _,
     owner::{UNREAD_PODS, push_controller},
-    rule::RuleContext,
+    prelude::*,
 };
 
 /// The finalizer that keeps pods until they are counted.

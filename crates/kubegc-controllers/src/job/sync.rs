@@ -1,11 +1,8 @@
 //! One sync of one Job.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::collections::BTreeSet;
 
-use kubegc_core::{
-    Timestamp, Uid,
-    record::{Condition, Job, JobCounts, ObjectId, Pod, Record, Resource},
-};
+use kubegc_core::record::{Job, JobCounts};
 
 use super::{
     BACKOFF_BY_COUNT, Indexes, LIMIT_PER_INDEX, PODS_BY_JOB, POLICY_WAITS, REPLACEMENT_POLICY, SUSPEND,
@@ -13,10 +10,8 @@ use super::{
     write::{PodWork, SyncWork, perform},
 };
 use crate::{
-    Decision, Missing, Reason, Steps,
-    controller::Reads as _,
     owner::{controlled, require_pod_owners},
-    rule::RuleContext,
+    prelude::*,
 };
 
 pub(super) struct JobPod<'a> {

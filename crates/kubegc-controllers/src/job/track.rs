@@ -1,15 +1,15 @@
 //! The pods of a Job that lose the tracking finalizer, and the counts and conditions in its status.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::collections::BTreeSet;
 
-use kubegc_core::{Timestamp, Uid, backoff::doubled, record::JobCounts};
+use kubegc_core::{backoff::doubled, record::JobCounts};
 
 use super::{
     INTERIM_CONDITIONS, Indexes, ORPHANS,
     sync::{Counted, Finish, JobPod, Sync},
     write::{PodWork, SyncWork, count_without_finalizer},
 };
-use crate::{Decision, Missing, Reason, controller::Reads as _};
+use crate::prelude::*;
 
 /// The most uids that one sync writes to `status.uncountedTerminatedPods`.
 const UNCOUNTED_MAX: usize = 500;

@@ -1,14 +1,11 @@
 //! The writes of one sync of a Job, in their order.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use kubegc_core::{
-    DeleteOptions, SharedMeta, StoreError, Uid,
-    record::{Condition, JobCounts, ObjectId, Record},
-};
+use kubegc_core::record::JobCounts;
 
 use super::{TRACKING_FINALIZER, sync::JobPod};
-use crate::{End, EventRequest, FieldChange, Port, Reason, Sent, Wire, Write};
+use crate::prelude::*;
 
 /// A pod that is deleted or loses the finalizer.
 #[derive(Debug)]

@@ -1,16 +1,12 @@
 //! The content of a namespace in one sync.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    ApiResource, KubernetesVersion, StoreError, Timestamp, record::Condition, store::Discovered,
-};
+use kubegc_core::{ApiResource, store::Discovered};
 
 use super::{
     Remaining,
     remaining::{sorted_list, updated},
 };
-use crate::{End, Missing, Reason, request::server_message};
+use crate::{prelude::*, request::server_message};
 
 /// The content of a namespace in one sync.
 #[derive(Debug, Default)]

@@ -1,23 +1,13 @@
 //! One sync over one namespace, in the order of upstream's `Delete`.
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    ApiResource, DeleteOptions, PropagationPolicy, SharedMeta, StoreError, Timestamp,
-    record::{Condition, ObjectId, Record, Resource},
-    store::Discovered,
-};
+use kubegc_core::{ApiResource, PropagationPolicy, store::Discovered};
 
 use super::{
     FINALIZER_KUBERNETES, NamespaceController, Remaining,
     content::{Content, refused},
     not_deleted,
 };
-use crate::{
-    End, FieldChange, Key, Missing, Port, Reason, Request, Sent, Wire, Write,
-    controller::{Reads as _, whole},
-    sequence::done,
-};
+use crate::{Request, prelude::*, sequence::done};
 
 /// The estimate for objects with finalizers.
 const FINALIZER_ESTIMATE_SECONDS: i64 = 15;

@@ -29,15 +29,8 @@ mod content;
 mod deleter;
 mod remaining;
 
-use std::{sync::Arc, time::Duration};
-
-use kubegc_core::{
-    Behavior, KubernetesVersion,
-    record::{ObjectId, Record, Resource},
-};
-
 use self::{deleter::Deleter, remaining::Remaining};
-use crate::{Cache, Change, Context, Controller, Decision, Info, Key, Missing, Reason, Steps, Timing};
+use crate::prelude::*;
 
 /// The finalizer in `spec.finalizers` that the controller removes.
 const FINALIZER_KUBERNETES: &str = "kubernetes";

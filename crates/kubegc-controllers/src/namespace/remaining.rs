@@ -1,10 +1,11 @@
 //! The remaining content of a namespace, and the conditions that report it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt};
 
-use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, record::Condition};
+use kubegc_core::ApiResource;
 
 use super::{REPORTS_FAILURES, REPORTS_REMAINING};
+use crate::prelude::*;
 
 /// The remaining content of a namespace that a sync could list.
 ///

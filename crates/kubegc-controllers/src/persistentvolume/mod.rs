@@ -18,19 +18,15 @@ mod plugins;
 mod sync;
 mod volume;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::collections::BTreeMap;
 
-use kubegc_core::{
-    Behavior, KubernetesVersion,
-    record::{ClaimRef, ObjectId, Record, Resource},
-};
+use kubegc_core::record::ClaimRef;
 
 use self::{sync::Sync, volume::Volume};
 use crate::{
-    Cache, Context, Controller, Decision, Index, Info, Key, Missing, Operation, Plugin, Reason, Steps,
-    Timing,
-    controller::require_version,
-    storage::{PODS_BY_CLAIM, decide, namespace_key},
+    Plugin,
+    prelude::*,
+    storage::{PODS_BY_CLAIM, decide},
 };
 
 /// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.

@@ -17,10 +17,10 @@
 //! -
 //!   [`IsMigrationEnabledForPlugin`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csimigration/plugin_manager.go)
 
-use kubegc_core::{Behavior, KubernetesVersion, record::PersistentVolumeSource};
+use kubegc_core::record::PersistentVolumeSource;
 
 use super::{Migration, volume::Volume};
-use crate::{Operation, Plugin};
+use crate::{Plugin, prelude::*};
 
 /// The messages of errors of the binder start with lower case.
 const LOWER_CASE_ERRORS: Behavior = Behavior::since(22, 0, "kubernetes #101115");

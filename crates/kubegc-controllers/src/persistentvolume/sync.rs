@@ -5,17 +5,15 @@
 //! `unbindVolume`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller.go)
 //! in `pv_controller.go`.
 
-use std::sync::Arc;
-
 use kubegc_core::{
-    DeleteOptions, ObjectMeta, ResourceVersion, StoreError,
-    record::{ClaimRef, ObjectId, PersistentVolumeClaim, Record, Resource},
+    ResourceVersion,
+    record::{ClaimRef, PersistentVolumeClaim},
 };
 
 use super::{Migration, bound, claim_key, volume::Volume};
 use crate::{
-    End, EventRequest, FieldChange, Missing, Operated, Operation, Plugin, Port, Reason, Sent, Wire, Write,
-    controller::Reads as _,
+    Operated, Plugin,
+    prelude::*,
     request::{preconditions, server_message, server_message_about},
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };

@@ -4,17 +4,11 @@
 //! [`updateVolumeMigrationAnnotationsAndFinalizers`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/controller/volume/persistentvolume/pv_controller_base.go)
 //! in `pv_controller_base.go`.
 
-use std::sync::Arc;
-
-use kubegc_core::{
-    ObjectMeta,
-    record::{ClaimRef, ObjectId, PersistentVolume, Record, VolumeAnnotations},
-};
+use kubegc_core::record::{ClaimRef, PersistentVolume, VolumeAnnotations};
 
 use super::Migration;
 use crate::{
-    FieldChange, Missing,
-    controller::Reads as _,
+    prelude::*,
     storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, MIGRATED_TO, is_in_tree},
 };
 

@@ -183,6 +183,19 @@ pub(crate) fn affected(
     keys
 }
 
+/// The context of a decision without deadlines and without a response of the cloud provider.
+pub(crate) fn context(cache: &Cache, now: Timestamp, wire: Wire) -> Context<'_> {
+    static NONE: Deadlines = Deadlines::new();
+    Context {
+        cache,
+        now,
+        wire,
+        deadlines: &NONE,
+        cloud: None,
+        notes_kept: true,
+    }
+}
+
 /// The decision of a controller about a key.
 pub(crate) fn reconcile(
     controller: &dyn Controller,
@@ -191,15 +204,7 @@ pub(crate) fn reconcile(
     now: Timestamp,
     wire: Wire,
 ) -> Decision {
-    let cx = Context {
-        cache,
-        now,
-        wire,
-        deadlines: &Deadlines::new(),
-        cloud: None,
-        notes_kept: true,
-    };
-    controller.reconcile(&cx, key)
+    controller.reconcile(&context(cache, now, wire), key)
 }
 
 /// A request, its options and preconditions, and the changes of a write.

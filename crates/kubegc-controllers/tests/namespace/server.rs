@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cache, Context, Controller as _, Deadlines, Decision, End, FieldChange, Key, NamespaceController,
-    Request, Response, Sequence, Step, Wire, Write,
+    Cache, Decision, End, FieldChange, Key, NamespaceController, Request, Response, Sequence, Step, Wire,
+    Write,
 };
 use kubegc_core::{
     ApiResource, Catalog, ObjectMeta, Scope, StoreError, Timestamp,
@@ -31,15 +31,7 @@ pub(crate) fn reconcile(
 ) -> Decision {
     let mut cache = Cache::new([Resource::Namespaces], []);
     cache.put(Resource::Namespaces, &Key::cluster("ns"), cached);
-    let cx = Context {
-        cache: &cache,
-        now,
-        wire,
-        deadlines: &Deadlines::new(),
-        cloud: None,
-        notes_kept: true,
-    };
-    controller.reconcile(&cx, &Key::cluster("ns"))
+    crate::common::reconcile(&controller, &cache, &Key::cluster("ns"), now, wire)
 }
 
 /// An API server with one namespace.

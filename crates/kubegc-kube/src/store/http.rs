@@ -239,27 +239,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_status_that_names_the_object_proves_its_absence() {
-        for (body, proof) in [
-            (
-                r#"{"kind":"Status","reason":"NotFound","details":{"name":"a","kind":"pods"}}"#,
-                true,
-            ),
-            (
-                r#"{"kind":"Status","reason":"NotFound","details":{"name":"b"}}"#,
-                false,
-            ),
-            (r#"{"kind":"Status","reason":"NotFound","details":{}}"#, false),
-            (r#"{"kind":"Status","details":{"name":"a"}}"#, false),
-            (r#"{"reason":"NotFound","details":{"name":"a"}}"#, false),
-            ("404 page not found", false),
-            ("", false),
-        ] {
-            assert_eq!(proves_absence(body.as_bytes(), "a"), proof, "{body}");
-        }
-    }
-
-    #[test]
     fn a_response_is_an_error_by_its_code_headers_and_status() {
         let refused = |seconds: Option<u64>| StoreError::Refused {
             code: 429,
