@@ -66,12 +66,19 @@ impl Forecast {
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
              <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>\n<p class=\"counts\">"
         ));
-        for (word, count) in counts(self) {
+        let mut rows = fate_rows(self);
+        rows.retain(|row| !row.is_anyway);
+        for (word, count) in counts(&rows) {
             out.plain(format_args!("<span class=\"{word}\">{count} {word}</span>"));
         }
         out.plain("</p>");
         self.write_graph(&mut out);
-        self.write_waits(&mut out);
+        // Terminating objects with what they wait for, and undetermined ones with what is missing.
+        for (title, word) in [("Terminating", "terminating"), ("Undetermined", "undetermined")] {
+            let shown = rows.iter().filter(|row| row.word == word && !row.text.is_empty());
+            let texts = shown.map(|row| format!("{}: {}", row.name.full(), row.text));
+            list(&mut out, title, &texts.take(ROWS_MAX).collect::<Vec<_>>());
+        }
         list(&mut out, "Notes", &notes(self, TITLE_NAMES_MAX));
         list(&mut out, "Assumed", &assumptions(self));
         out.plain("</body>\n</html>");
@@ -119,16 +126,6 @@ impl Forecast {
         out.plain(
             "<p>Lines: owner references with blockOwnerDeletion solid, others dashed; content of a namespace dotted.</p>",
         );
-    }
-
-    /// Terminating objects with what they wait for, and undetermined ones with what is missing.
-    fn write_waits(&self, out: &mut Lines) {
-        let rows = fate_rows(self);
-        for (title, word) in [("Terminating", "terminating"), ("Undetermined", "undetermined")] {
-            let shown = rows.iter().filter(|row| row.word == word && !row.text.is_empty());
-            let texts = shown.map(|row| format!("{}: {}", row.name.full(), row.text));
-            list(out, title, &texts.take(ROWS_MAX).collect::<Vec<_>>());
-        }
     }
 }
 

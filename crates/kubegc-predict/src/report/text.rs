@@ -8,7 +8,7 @@ use kubegc_core::ObjectRef;
 
 use super::{
     events::{Event, events},
-    fates::{FateRow, anyway_rows, counts, fate_rows, is_deleted},
+    fates::{FateRow, counts, fate_rows, is_deleted},
     tree::{DEPTH_MAX, Row, rows},
 };
 use crate::{
@@ -104,10 +104,13 @@ impl Text<'_> {
             .into_iter()
             .partition(|event| event.is_certain);
         let has_events = self.forecast.horizon.is_some();
-        self.write_summary();
         let rows = fate_rows(self.forecast);
-        self.write_fates("Terminating", &rows);
-        self.write_fates("Undetermined", &rows);
+        let (anyway, rows): (Vec<FateRow<'_>>, Vec<FateRow<'_>>) =
+            rows.into_iter().partition(|row| row.is_anyway);
+        let counts = counts(&rows);
+        self.write_summary(&counts);
+        self.write_fates("Terminating", &rows, &counts);
+        self.write_fates("Undetermined", &rows, &counts);
         if has_events {
             if !certain.is_empty() {
                 self.out.plain("\nEvents:");
@@ -117,20 +120,23 @@ impl Text<'_> {
         } else {
             self.write_deleted();
         }
-        self.write_fates("Released", &rows);
+        self.write_fates("Released", &rows, &counts);
         if !has_events {
-            self.write_fates("Kept", &rows);
+            self.write_fates("Kept", &rows, &counts);
         }
-        self.write_anyway();
+        if !anyway.is_empty() {
+            self.heading("Happens anyway", anyway.len());
+            self.write_grouped(anyway.iter());
+        }
         if self.detail.steps {
             self.write_steps();
         }
         self.write_notes();
     }
 
-    fn write_summary(&mut self) {
+    fn write_summary(&mut self, counts: &[(&str, usize)]) {
         let forecast = self.forecast;
-        let counts = counts(forecast).into_iter();
+        let counts = counts.iter();
         let counts = counts.filter(|(word, _)| *word != "kept" || forecast.horizon.is_none());
         let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {word}")).collect();
         let mut findings = forecast.findings.iter();
@@ -154,24 +160,13 @@ impl Text<'_> {
     }
 
     /// Writes the objects with one fate other than deleted.
-    fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>]) {
+    fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>], counts: &[(&str, usize)]) {
         let word = title.to_lowercase();
-        let counts = counts(self.forecast);
-        let Some((_, count)) = counts.into_iter().find(|(counted, _)| *counted == word) else {
-            return;
-        };
-        self.heading(title, count);
-        let of_word = rows.iter().filter(|row| row.word == word);
-        // Missing data of an object without a text is listed by controller.
-        self.write_grouped(of_word.filter(|row| word != "undetermined" || !row.text.is_empty()));
-    }
-
-    /// Writes the objects to which something happens without the deletes, too.
-    fn write_anyway(&mut self) {
-        let rows = anyway_rows(self.forecast);
-        if !rows.is_empty() {
-            self.heading("Happens anyway", rows.len());
-            self.write_grouped(rows.iter());
+        if let Some((_, count)) = counts.iter().find(|(counted, _)| *counted == word) {
+            self.heading(title, *count);
+            let of_word = rows.iter().filter(|row| row.word == word);
+            // Missing data of an object without a text is listed by controller.
+            self.write_grouped(of_word.filter(|row| word != "undetermined" || !row.text.is_empty()));
         }
     }
 
