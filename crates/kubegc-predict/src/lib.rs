@@ -35,6 +35,7 @@ mod fate;
 mod forecast;
 mod intent;
 mod judge;
+mod lines;
 pub mod node;
 mod outcomes;
 mod question;

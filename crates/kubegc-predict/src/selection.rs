@@ -98,15 +98,14 @@ impl Selection {
             return usage("objects are selected by name or by --selector or --all, not by both");
         }
         if by_slash {
-            let objects = self.arguments.iter().map(|name| self.slash_name(cluster, name));
-            return objects.map(|object| Ok(Target::Object(object?))).collect();
+            let objects = self.arguments.iter();
+            return objects.map(|name| self.slash_name(cluster, name)).collect();
         }
         if !names.is_empty() {
-            let pairs = first
-                .split(',')
-                .flat_map(|kind| names.iter().map(move |name| (kind, name)));
-            let objects = pairs.map(|(kind, name)| self.object(cluster, kind, name));
-            return objects.map(|object| Ok(Target::Object(object?))).collect();
+            let kinds = first.split(',');
+            let pairs = kinds.flat_map(|kind| names.iter().map(move |name| (kind, name)));
+            let objects = pairs.map(|(kind, name)| self.object(cluster, None, kind, name));
+            return objects.collect();
         }
         let kinds = kinds(cluster, first)?.into_iter();
         if !selects_many {
@@ -123,7 +122,7 @@ impl Selection {
     }
 
     /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
-    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<ObjectName, PredictError> {
+    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<Target, PredictError> {
         let parts: Vec<&str> = argument.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => (None, *kind, *name),
@@ -133,19 +132,21 @@ impl Selection {
         if kind.is_empty() || name.is_empty() {
             return usage(format!("{argument}: type and name must not be empty"));
         }
-        let of_namespace = Self {
-            namespace: namespace.map(Into::into).or_else(|| self.namespace.clone()),
-            all_namespaces: self.all_namespaces && namespace.is_none(),
-            ..Self::default()
-        };
-        of_namespace.object(cluster, kind, name)
+        self.object(cluster, namespace, kind, name)
     }
 
     /// The object of this name, of the kind that the dump has it of.
-    fn object(&self, cluster: &Cluster, kind: &str, name: &str) -> Result<ObjectName, PredictError> {
-        if self.all_namespaces {
+    fn object(
+        &self,
+        cluster: &Cluster,
+        namespace: Option<&str>,
+        kind: &str,
+        name: &str,
+    ) -> Result<Target, PredictError> {
+        if self.all_namespaces && namespace.is_none() {
             return usage("an object is not selected by name in all namespaces: use --namespace");
         }
+        let namespace = namespace.or(self.namespace.as_deref());
         let catalog = cluster.catalog();
         let kinds = catalog.named(kind);
         let Some(&first) = kinds.first() else {
@@ -153,7 +154,7 @@ impl Selection {
         };
         let found = kinds
             .iter()
-            .map(|&kind| (kind, self.namespaces_of(cluster, &catalog[kind], name)));
+            .map(|&kind| (kind, namespaces_of(cluster, namespace, &catalog[kind], name)));
         let mut found: Vec<(KindId, Vec<Arc<str>>)> = found.collect();
         found.retain(|(_, namespaces)| !namespaces.is_empty());
         // As in kubectl, the core group takes precedence.
@@ -161,16 +162,13 @@ impl Selection {
             found = vec![found.swap_remove(core)];
         }
         match found.as_slice() {
-            [] => {
-                let namespace = self.namespace.as_deref();
-                Err(unknown_object(cluster, namespace, &catalog[first], name))
-            }
+            [] => Err(unknown_object(cluster, namespace, &catalog[first], name)),
             [(kind, namespaces)] => match namespaces.as_slice() {
-                [namespace] => Ok(ObjectName {
+                [namespace] => Ok(Target::Object(ObjectName {
                     namespace: Arc::clone(namespace),
                     kind: exact(&catalog[*kind]),
                     name: name.into(),
-                }),
+                })),
                 several => usage(format!(
                     "{} {name:?} is in the namespaces {}: choose one with --namespace",
                     catalog[*kind].qualified_resource(),
@@ -184,43 +182,40 @@ impl Selection {
         }
     }
 
-    /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
-    fn namespaces_of(&self, cluster: &Cluster, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
-        let is_in = |namespace: &str| {
-            let found = cluster.find(kind, namespace, name);
-            found.map(|_| vec![namespace.into()])
-        };
-        if !kind.is_namespaced() {
-            return is_in("").unwrap_or_default();
-        }
-        if let Some(namespace) = &self.namespace {
-            return is_in(namespace).unwrap_or_default();
-        }
-        is_in("default").unwrap_or_else(|| {
-            let views = cluster.of_kind(kind).map(|position| cluster.view(position));
-            let same_name = views.filter(|view| **view.name() == *name);
-            same_name.map(|view| Arc::clone(view.namespace())).collect()
-        })
-    }
-
     fn of_manifests(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
-        let mut targets = Vec::new();
-        for manifest in self.manifests.iter().flat_map(Snapshot::views) {
+        // Objects of manifests are named one by one, also with --all-namespaces.
+        let one_by_one = Self {
+            namespace: self.namespace.clone(),
+            ..Self::default()
+        };
+        let manifests = self.manifests.iter().flat_map(Snapshot::views);
+        let targets = manifests.map(|manifest| {
             // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
             let kind = match split_api_version(manifest.api_version()).0 {
                 "" => format!("{}.v1", manifest.kind()),
                 group => format!("{}.{group}", manifest.kind()),
             };
-            let of_manifest = Self {
-                namespace: Some(Arc::clone(manifest.namespace()))
-                    .filter(|namespace| !namespace.is_empty())
-                    .or_else(|| self.namespace.clone()),
-                ..Self::default()
-            };
-            let object = of_manifest.object(cluster, &kind, manifest.name())?;
-            targets.push(Target::Object(object));
-        }
-        Ok(targets)
+            let namespace = Some(&**manifest.namespace()).filter(|namespace| !namespace.is_empty());
+            one_by_one.object(cluster, namespace, &kind, manifest.name())
+        });
+        targets.collect()
+    }
+}
+
+/// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
+fn namespaces_of(cluster: &Cluster, namespace: Option<&str>, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
+    let is_in = |namespace: &str| {
+        let found = cluster.find(kind, namespace, name);
+        found.map(|_| vec![namespace.into()])
+    };
+    match namespace {
+        _ if !kind.is_namespaced() => is_in("").unwrap_or_default(),
+        Some(namespace) => is_in(namespace).unwrap_or_default(),
+        None => is_in("default").unwrap_or_else(|| {
+            let views = cluster.of_kind(kind).map(|position| cluster.view(position));
+            let same_name = views.filter(|view| **view.name() == *name);
+            same_name.map(|view| Arc::clone(view.namespace())).collect()
+        }),
     }
 }
 

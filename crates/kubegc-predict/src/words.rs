@@ -1,8 +1,8 @@
 //! Times, lengths of time, numbers of things and names as people write and read them.
 
-use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
 
-use kubegc_core::{ObjectRef, Timestamp, identity::kubectl_name, printable, record::ObjectId};
+use kubegc_core::{ObjectRef, Timestamp, identity::kubectl_name, record::ObjectId};
 use serde::Serializer;
 
 /// The name of the variant of a value, which is one of these.
@@ -174,31 +174,6 @@ pub(crate) fn counted<'a>(kinds: impl IntoIterator<Item = &'a str>) -> Vec<Strin
         .collect()
 }
 
-/// What a function writes. Writing to a string does not fail.
-pub(crate) fn written(write: impl FnOnce(&mut String) -> fmt::Result) -> String {
-    let mut out = String::new();
-    let _infallible = write(&mut out);
-    out
-}
-
-/// A text of untrusted names for a terminal: [`printable`], and long words are cut.
-pub(crate) fn line_text(text: &str) -> String {
-    let text = printable(text);
-    let words = text
-        .split(' ')
-        .map(|word| match word.char_indices().nth(WORD_LENGTH_MAX) {
-            None => Cow::Borrowed(word),
-            Some((end, _)) => {
-                let more = word[end..].chars().count();
-                Cow::Owned(format!("{}...({more} more characters)", &word[..end]))
-            }
-        });
-    words.collect::<Vec<_>>().join(" ")
-}
-
-/// The longest word, in characters: names of objects have 253 at most.
-const WORD_LENGTH_MAX: usize = 512;
-
 /// A word of a POSIX shell.
 pub(crate) fn quoted(word: &str) -> String {
     let is_plain =
@@ -261,14 +236,6 @@ mod tests {
         ];
         assert_eq!(kinds.map(|kind| number(2, kind)), several);
         assert_eq!([0, 1].map(|count| number(count, "Pod")), ["0 Pods", "1 Pod"]);
-    }
-
-    #[test]
-    fn long_words_are_cut() {
-        let text = format!("{} b", "a".repeat(600));
-        let cut = format!("{}...(88 more characters) b", "a".repeat(512));
-        assert_eq!(line_text(&text), cut);
-        assert_eq!(line_text("a\nb"), "a\\nb");
     }
 
     #[test]

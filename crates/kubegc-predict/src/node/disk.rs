@@ -11,12 +11,16 @@ use kubegc_node::{
 use super::NodeFrame;
 
 /// The time at which an event is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Due {
+    #[display("now")]
     Now,
+    #[display("from {_0} on")]
     At(Timestamp),
+    #[display("never")]
     Never,
     /// It depends on a growth rate that was not given.
+    #[display("not now; give --growth to know when")]
     NoGrowth,
 }
 

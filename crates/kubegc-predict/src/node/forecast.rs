@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -89,31 +88,17 @@ pub struct PressureForecast {
 /// by a digest, as CRI-O does, and the kubelet compares ids. It tries to remove the image, and the runtime
 /// refuses.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display(
+    "image {} is in use by container {}/{}/{} as {digest}: the kubelet counts it as unused, because it compares \
+     ids and no digests, and the runtime refuses to remove it",
+    image.name(), container.pod.namespace, container.pod.name, container.name.as_deref().unwrap_or("?")
+)]
 pub struct ImageInUseByDigest {
     pub image: Arc<Image>,
     pub container: Arc<Container>,
     /// The digest, which both have.
     pub digest: Arc<str>,
-}
-
-impl fmt::Display for ImageInUseByDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            image,
-            container,
-            digest,
-        } = self;
-        write!(
-            f,
-            "image {} is in use by container {}/{}/{} as {digest}: the kubelet counts it as unused, because it compares ids and no digests, \
-             and the runtime refuses to remove it",
-            image.name(),
-            container.pod.namespace,
-            container.pod.name,
-            container.name.as_deref().unwrap_or("?"),
-        )
-    }
 }
 
 /// Predicts the next garbage collection of a node.

@@ -1,8 +1,11 @@
 //! A node forecast as text that a person reads, in 120 columns.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use kubegc_core::{Kept, PlanOf, node_facts::Container};
+use kubegc_core::{
+    Kept, Plan, PlanOf,
+    node_facts::{Container, Image},
+};
 use kubegc_node::{
     Bytes, Unlisted, container,
     eviction::{Layout, NodeCondition, Threshold},
@@ -12,47 +15,46 @@ use kubegc_node::{
 use super::{
     Due, NodeForecast, RecordsKnown, WhatIf,
     forecast::plan_bytes,
-    units::{ago, fit, image_name, length, short, wrapped},
+    units::{ago, fit, image_name, length, short},
 };
-use crate::words::frequencies;
+use crate::{lines::Lines, words::frequencies};
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut out = Lines::default();
         let version = self.policy.semantics.version;
-        writeln!(f, "At {}, Kubernetes {version}", self.frame.now)?;
-        self.write_containers(f)?;
-        self.write_sandboxes(f)?;
+        out.plain(format_args!("At {}, Kubernetes {version}", self.frame.now));
+        self.write_containers(&mut out);
+        self.write_sandboxes(&mut out);
         if let Some(logs) = &self.logs {
-            writeln!(f, "\nLogs: {} removed with them", logs.actions.len())?;
+            out.plain(format_args!("\nLogs: {} removed with them", logs.actions.len()));
         }
-        self.write_images(f)?;
-        for image in &self.in_use_by_digest {
-            line(f, "  ! ", image)?;
-        }
-        self.write_disk(f)?;
-        self.write_pressure(f)?;
+        self.write_images(&mut out);
+        out.each("  ! ", &self.in_use_by_digest);
+        self.write_disk(&mut out);
+        self.write_pressure(&mut out);
         if !self.settings.is_empty() {
-            writeln!(f, "\nSettings:")?;
+            out.plain("\nSettings:");
         }
-        for finding in &self.settings {
-            line(f, "  ! ", finding)?;
-        }
-        writeln!(f, "\nAssumed:")?;
-        for assumption in &self.assumptions {
-            line(f, "  - ", assumption)?;
-        }
-        Ok(())
+        out.each("  ! ", &self.settings);
+        out.plain("\nAssumed:");
+        out.each("  - ", &self.assumptions);
+        f.write_str(&out.0)
     }
 }
 
 impl NodeForecast {
-    fn write_containers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_containers(&self, out: &mut Lines) {
         let plan = &self.containers;
         if let Some(why) = unknown_containers(plan) {
-            return writeln!(f, "\n{}", wrapped("Containers: ", &format!("unknown: {why}")));
+            return write_unknown(out, "Containers: ", &why);
         }
-        let heading = of_all("Containers", plan.actions.len(), plan.kept.len());
-        writeln!(f, "\n{heading} by the next garbage collection, within a minute")?;
+        write_heading(
+            out,
+            "Containers",
+            plan,
+            "the next garbage collection, within a minute",
+        );
         let rows = plan.actions.iter().map(|action| {
             let container::Action {
                 container,
@@ -70,30 +72,28 @@ impl NodeForecast {
             }
             (reason, row)
         });
-        write_rows(f, rows)?;
-        write_kept(f, &plan.kept, container_stays)?;
-        for finding in &plan.findings {
-            let about = match &finding.object {
-                container::Subject::Container(container) => format!("container {}: ", short(&container.id)),
-                _ => String::new(),
-            };
-            line(f, "  ! ", &format!("{about}{}", finding.reason))?;
-        }
-        Ok(())
+        write_rows(out, rows);
+        write_kept(out, &plan.kept, container_stays);
+        let findings = plan.findings.iter().map(|finding| match &finding.object {
+            container::Subject::Container(container) => {
+                format!("container {}: {}", short(&container.id), finding.reason)
+            }
+            _ => finding.reason.to_string(),
+        });
+        out.each("  ! ", findings);
     }
 
-    fn write_sandboxes(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_sandboxes(&self, out: &mut Lines) {
         let plan = &self.sandboxes;
         let unknown = plan.findings.iter().find_map(|finding| match &finding.reason {
             sandbox::Reason::Unlisted(error) => Some(error),
             _ => None,
         });
         if let Some(error) = unknown {
-            let why = format!("unknown: {error}; give the output of {CONTAINERS} and `crictl pods -o json`");
-            return writeln!(f, "\n{}", wrapped("Sandboxes: ", &why));
+            let why = format!("{error}; give the output of {CONTAINERS} and `crictl pods -o json`");
+            return write_unknown(out, "Sandboxes: ", &why);
         }
-        let heading = of_all("Sandboxes", plan.actions.len(), plan.kept.len());
-        writeln!(f, "\n{heading} by the same garbage collection")?;
+        write_heading(out, "Sandboxes", plan, "the same garbage collection");
         let rows = plan.actions.iter().map(|action| {
             let sandbox::Action { sandbox, reason } = action;
             let pod = fit(&format!("{}/{}", sandbox.pod.namespace, sandbox.pod.name), 76);
@@ -101,38 +101,34 @@ impl NodeForecast {
             let id = short(&sandbox.id);
             (reason, format!("{pod:<76} {id:<12} created {created}"))
         });
-        write_rows(f, rows)?;
-        write_kept(f, &plan.kept, sandbox_stays)?;
-        for finding in &plan.findings {
-            line(f, "  ! ", &finding.reason)?;
-        }
-        Ok(())
+        write_rows(out, rows);
+        write_kept(out, &plan.kept, sandbox_stays);
+        out.each("  ! ", plan.findings.iter().map(|finding| &finding.reason));
     }
 
-    fn write_images(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_images(&self, out: &mut Lines) {
         let Some(plan) = &self.images else {
-            let off = "image garbage collection is off";
-            return writeln!(f, "\nImages: none removed, because {off}");
+            return out.plain("\nImages: none removed, because image garbage collection is off");
         };
         let unknown = unknown_images(plan);
         if let Some(why) = unknown.as_ref().filter(|_| plan.actions.is_empty()) {
-            return writeln!(f, "\n{}", wrapped("Images: ", &format!("unknown: {why}")));
+            return write_unknown(out, "Images: ", why);
         }
-        let heading = of_all("Images", plan.actions.len(), plan.kept.len());
-        writeln!(
-            f,
-            "\n{heading} by the next garbage collection, within five minutes"
-        )?;
+        write_heading(
+            out,
+            "Images",
+            plan,
+            "the next garbage collection, within five minutes",
+        );
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
             let thresholds = self.policy.image.thresholds();
-            writeln!(
-                f,
+            out.plain(format_args!(
                 "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
                 thresholds.high_percent,
                 thresholds.low_percent,
                 Bytes::from(wanted),
                 Bytes::from(plan_bytes(plan)),
-            )?;
+            ));
         }
         for (at, action) in plan.actions.iter().enumerate() {
             let image::Action { image, reason, .. } = action;
@@ -146,30 +142,27 @@ impl NodeForecast {
                 RecordsKnown::AssumedOld => "unknown".to_owned(),
                 RecordsKnown::Given => ago(self.last_used.get(&image.id).copied(), self.frame.now),
             };
-            writeln!(
-                f,
-                "  {:>3}. {:<58} {:>9}  last used {:<10}  {why}",
-                at + 1,
-                fit(&image_name(image), 58),
-                Bytes::from(image.size_bytes),
-                last_used,
-            )?;
+            let at = at + 1;
+            let image = image_row(image);
+            out.plain(format_args!(
+                "  {at:>3}. {image}  last used {last_used:<10}  {why}"
+            ));
         }
-        write_kept(f, &plan.kept, image_stays)?;
+        write_kept(out, &plan.kept, image_stays);
         for kept in &plan.kept {
             if let (image::Subject::Image(image), image::Reason::TooYoung { .. }) =
                 (&kept.object, &kept.reason)
             {
-                writeln!(f, "    {}: {}", fit(&image_name(image), 58), kept.reason)?;
+                let name = fit(&image_name(image), 58);
+                out.plain(format_args!("    {name}: {}", kept.reason));
             }
         }
-        let is_other = |reason: &image::Reason| !matches!(reason, image::Reason::RunFailed(_));
-        for finding in plan.findings.iter().filter(|finding| is_other(&finding.reason)) {
-            line(f, "  ! ", &finding.reason)?;
-        }
+        let findings = plan.findings.iter().map(|finding| &finding.reason);
+        let is_other = |reason: &&image::Reason| !matches!(reason, image::Reason::RunFailed(_));
+        out.each("  ! ", findings.filter(is_other));
         match (&unknown, &plan.summary.error) {
-            (Some(why), _) => line(f, "  ! whether more are removed is unknown: ", why)?,
-            (None, Some(error)) => line(f, "  ! image garbage collection fails: ", error)?,
+            (Some(why), _) => out.each("  ! whether more are removed is unknown: ", [why]),
+            (None, Some(error)) => out.each("  ! image garbage collection fails: ", [error]),
             (None, None) => {}
         }
         if let Some(restarted) = &self.images_after_restart {
@@ -177,40 +170,36 @@ impl NodeForecast {
                 0 => "none".to_owned(),
                 many => format!("{many} ({})", Bytes::from(plan_bytes(restarted))),
             };
-            writeln!(f, "  had the kubelet just restarted, {instead} would be removed")?;
+            out.plain(format_args!(
+                "  had the kubelet just restarted, {instead} would be removed"
+            ));
         }
-        Ok(())
     }
 
-    fn write_disk(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_disk(&self, out: &mut Lines) {
         let Some(disk) = &self.disk else {
-            return writeln!(f, "\nDisk: unknown, so no image is removed to free space");
+            return out.plain("\nDisk: unknown, so no image is removed to free space");
         };
-        let bytes = |bytes: Option<u64>| Bytes::from(bytes.unwrap_or(0));
-        writeln!(
-            f,
-            "\nDisk: {} of {} available",
-            bytes(disk.file_system.available_bytes),
-            bytes(disk.file_system.capacity_bytes)
-        )?;
-        let row =
-            |f: &mut fmt::Formatter<'_>, what: &str, due: &str| line(f, &format!("  {what:<52} "), &due);
+        let [available, capacity] = [disk.file_system.available_bytes, disk.file_system.capacity_bytes]
+            .map(|bytes| Bytes::from(bytes.unwrap_or(0)));
+        out.plain(format_args!("\nDisk: {available} of {capacity} available"));
+        let mut row = |what: &str, due: &str| out.each(&format!("  {what:<52} "), [due]);
         match self.images.as_ref().and_then(|plan| self.none_removed(plan)) {
             Some(why) if disk.collection == Due::Now => {
-                row(f, "images are to be removed", &format!("now, and {why}"))?;
+                row("images are to be removed", &format!("now, and {why}"));
             }
-            _ => row(f, "images are removed", &self.due_text(disk.collection))?,
+            _ => row("images are removed", &self.due_text(disk.collection)),
         }
         if let Some(again) = disk.again {
             let freed = Bytes::from(self.image_bytes());
             let again_if = format!("and again, if these free {freed}");
-            row(f, &again_if, &self.due_text(again))?;
+            row(&again_if, &self.due_text(again));
         }
         match disk.eviction {
-            Some(due) => row(f, "pods are evicted, if no room was made", &self.due_text(due)),
+            Some(due) => row("pods are evicted, if no room was made", &self.due_text(due)),
             None => {
                 let never = "never: no hard threshold of imagefs.available is configured";
-                row(f, "pods are evicted", never)
+                row("pods are evicted", never);
             }
         }
     }
@@ -235,31 +224,48 @@ impl NodeForecast {
         })
     }
 
-    fn write_pressure(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn write_pressure(&self, out: &mut Lines) {
         let pressure = &self.pressure;
         let thresholds = self.policy.eviction.effective(Layout::DedicatedImages);
         let (disk, semantics) = (Some(NodeCondition::DiskPressure), self.policy.semantics);
         let is_of_disk = |threshold: &Threshold| threshold.signal.condition(semantics) == disk;
         if !thresholds.iter().any(is_of_disk) {
-            return writeln!(
-                f,
-                "\nNo pod is evicted for disk pressure: no eviction threshold of a disk is configured."
+            return out.plain(
+                "\nNo pod is evicted for disk pressure: no eviction threshold of a disk is configured.",
             );
         }
         let unknown = unknown_containers(&pressure.containers).or_else(|| unknown_images(&pressure.images));
         if let Some(why) = unknown {
-            let text = format!(
+            let why = format!(
                 "which containers and images are removed before any pod is evicted is unknown: {why}"
             );
-            return writeln!(f, "\n{}", wrapped("Under disk pressure: ", &text));
+            out.plain("");
+            return out.each("Under disk pressure: ", [why]);
         }
-        writeln!(
-            f,
+        out.plain(format_args!(
             "\nUnder disk pressure {} containers and {} images ({}) are removed before any pod is evicted.",
             pressure.containers.actions.len(),
             pressure.images.actions.len(),
             Bytes::from(plan_bytes(&pressure.images))
-        )
+        ));
+    }
+
+    /// The rows of a comparison.
+    fn figures(&self) -> [(&'static str, String); 5] {
+        let next = match self.disk.map(|disk| disk.again.unwrap_or(disk.collection)) {
+            Some(Due::At(at)) => format!("in {}", length(at.since(self.frame.now))),
+            Some(Due::Now) => "at once".to_owned(),
+            Some(Due::Never) => "never".to_owned(),
+            Some(Due::NoGrowth) | None => "unknown".to_owned(),
+        };
+        let images = self.images.as_ref().map_or(0, |plan| plan.actions.len());
+        [
+            ("containers removed", self.containers.actions.len().to_string()),
+            ("sandboxes removed", self.sandboxes.actions.len().to_string()),
+            ("images removed", images.to_string()),
+            ("their bytes", Bytes::from(self.image_bytes()).to_string()),
+            ("next time that room is made", next),
+        ]
     }
 
     /// The time at which an event is due, and the duration until then.
@@ -271,69 +277,32 @@ impl NodeForecast {
     }
 }
 
-impl fmt::Display for Due {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Now => f.write_str("now"),
-            Self::At(at) => write!(f, "from {at} on"),
-            Self::Never => f.write_str("never"),
-            Self::NoGrowth => f.write_str("not now; give --growth to know when"),
-        }
-    }
-}
-
 impl fmt::Display for WhatIf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let next =
-            |forecast: &NodeForecast| match forecast.disk.map(|disk| disk.again.unwrap_or(disk.collection)) {
-                Some(Due::At(at)) => format!("in {}", length(at.since(forecast.frame.now))),
-                Some(Due::Now) => "at once".to_owned(),
-                Some(Due::Never) => "never".to_owned(),
-                Some(Due::NoGrowth) | None => "unknown".to_owned(),
-            };
-        let images = |forecast: &NodeForecast| forecast.images.as_ref().map_or(0, |plan| plan.actions.len());
-        let figures = |forecast: &NodeForecast| {
-            [
-                forecast.containers.actions.len().to_string(),
-                forecast.sandboxes.actions.len().to_string(),
-                images(forecast).to_string(),
-                Bytes::from(forecast.image_bytes()).to_string(),
-                next(forecast),
-            ]
-        };
-        let titles = [
-            "containers removed",
-            "sandboxes removed",
-            "images removed",
-            "their bytes",
-            "next time that room is made",
-        ];
         writeln!(f, "{:<30} {:>12} {:>12}", "", "present", "changed")?;
-        let rows = figures(&self.present).into_iter().zip(figures(&self.changed));
-        for (title, (present, changed)) in titles.into_iter().zip(rows) {
+        let rows = self.present.figures().into_iter().zip(self.changed.figures());
+        for ((title, present), (_, changed)) in rows {
             writeln!(f, "{title:<30} {present:>12} {changed:>12}")?;
         }
-        let which = ["Only with the change", "Only without it"];
-        let containers = [&self.containers_lost, &self.containers_spared];
-        for (which, containers) in which.into_iter().zip(containers) {
-            if !containers.is_empty() {
-                writeln!(f, "\n{which} these containers are removed:")?;
+        let container_row = |container: &Arc<Container>| {
+            let (pod, name) = container_names(container);
+            let name = fit(&format!("{name}, attempt {}", container.attempt), 22);
+            format!("{pod:<44} {name:<22} {}", short(&container.id))
+        };
+        let [lost, spared] = [&self.containers_lost, &self.containers_spared]
+            .map(|containers| containers.iter().map(container_row).collect::<Vec<_>>());
+        let [images_lost, images_spared] = [&self.images_lost, &self.images_spared]
+            .map(|images| images.iter().map(|image| image_row(image)).collect());
+        for (title, rows) in [
+            ("Only with the change these containers", lost),
+            ("Only without it these containers", spared),
+            ("Only with the change these images", images_lost),
+            ("Only without it these images", images_spared),
+        ] {
+            if !rows.is_empty() {
+                writeln!(f, "\n{title} are removed:")?;
             }
-            for container in containers {
-                let (pod, name) = container_names(container);
-                let name = format!("{name}, attempt {}", container.attempt);
-                let (name, id) = (fit(&name, 22), short(&container.id));
-                writeln!(f, "  {pod:<44} {name:<22} {id}")?;
-            }
-        }
-        for (which, images) in which.into_iter().zip([&self.images_lost, &self.images_spared]) {
-            if !images.is_empty() {
-                writeln!(f, "\n{which} these images are removed:")?;
-            }
-            for image in images {
-                let (name, size) = (fit(&image_name(image), 58), Bytes::from(image.size_bytes));
-                writeln!(f, "  {name:<58} {size:>9}")?;
-            }
+            rows.iter().try_for_each(|row| writeln!(f, "  {row}"))?;
         }
         Ok(())
     }
@@ -380,39 +349,36 @@ fn container_names(container: &Container) -> (String, &str) {
     (fit(&pod, 41), container.name.as_deref().unwrap_or("?"))
 }
 
+fn image_row(image: &Image) -> String {
+    let (name, size) = (fit(&image_name(image), 58), Bytes::from(image.size_bytes));
+    format!("{name:<58} {size:>9}")
+}
+
+fn write_unknown(out: &mut Lines, title: &str, why: &str) {
+    out.plain("");
+    out.each(title, [format!("unknown: {why}")]);
+}
+
+fn write_heading<A, O, R, S>(out: &mut Lines, what: &str, plan: &Plan<A, O, R, S>, by: &str) {
+    let (go, stay) = (plan.actions.len(), plan.kept.len());
+    out.plain(format_args!("\n{what}: {go} of {} removed by {by}", go + stay));
+}
+
 /// Writes the objects to remove, below their reasons.
-fn write_rows<R: fmt::Display + PartialEq>(
-    f: &mut fmt::Formatter<'_>,
-    rows: impl Iterator<Item = (R, String)>,
-) -> fmt::Result {
+fn write_rows<R: fmt::Display + PartialEq>(out: &mut Lines, rows: impl Iterator<Item = (R, String)>) {
     let mut because = None;
     for (at, (reason, row)) in rows.enumerate() {
         if because.as_ref() != Some(&reason) {
-            writeln!(f, "  {reason}:")?;
+            out.plain(format_args!("  {reason}:"));
         }
         because = Some(reason);
-        writeln!(f, "  {:>3}. {row}", at + 1)?;
+        out.plain(format_args!("  {:>3}. {row}", at + 1));
     }
-    Ok(())
 }
 
-/// Writes a text after a mark, in several lines if it is long.
-fn line(f: &mut fmt::Formatter<'_>, mark: &str, text: &impl fmt::Display) -> fmt::Result {
-    writeln!(f, "{}", wrapped(mark, &text.to_string()))
-}
-
-fn of_all(what: &str, go: usize, stay: usize) -> String {
-    format!("{what}: {go} of {} removed", go + stay)
-}
-
-fn write_kept<O, R>(
-    f: &mut fmt::Formatter<'_>,
-    kept: &[Kept<O, R>],
-    name: impl Fn(&R) -> &'static str,
-) -> fmt::Result {
-    match kept.is_empty() {
-        true => Ok(()),
-        false => writeln!(f, "  stay: {}", kept_text(kept, name)),
+fn write_kept<O, R>(out: &mut Lines, kept: &[Kept<O, R>], name: impl Fn(&R) -> &'static str) {
+    if !kept.is_empty() {
+        out.plain(format_args!("  stay: {}", kept_text(kept, name)));
     }
 }
 

@@ -52,31 +52,6 @@ pub(super) fn fit(text: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Maximum width of a text.
-const COLUMNS: usize = 120;
-
-/// A text after some mark, broken between words so that it fits; the further lines are indented as
-/// the mark is long. A word longer than a line stays whole.
-pub(crate) fn wrapped(mark: &str, text: &str) -> String {
-    let indent = mark.chars().count();
-    let mut lines = mark.to_owned();
-    let mut column = indent;
-    for (at, word) in text.split(' ').enumerate() {
-        let width = word.chars().count();
-        if at > 0 && column + 1 + width > COLUMNS {
-            lines.push('\n');
-            lines.extend(std::iter::repeat_n(' ', indent));
-            column = indent;
-        } else if at > 0 {
-            lines.push(' ');
-            column += 1;
-        }
-        lines.push_str(word);
-        column += width;
-    }
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -88,16 +63,6 @@ mod tests {
         let texts = ["0 s ago", "1 min ago", "2 h ago", "2 d ago", "in the future"];
         assert_eq!([0, 61, 7_200, 172_800, -1].map(before), texts);
         assert_eq!(ago(None, now), "never");
-    }
-
-    #[test]
-    fn long_texts_are_broken_between_words() {
-        let text = ["word"; 60].join(" ");
-        let lines = wrapped("  - ", &text);
-        assert!(lines.lines().all(|line| line.chars().count() <= COLUMNS));
-        let back: Vec<&str> = lines.split_whitespace().skip(1).collect();
-        assert_eq!(back.join(" "), text);
-        assert_eq!(wrapped("  - ", "short"), "  - short");
     }
 
     #[test]

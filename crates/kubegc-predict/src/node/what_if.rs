@@ -29,43 +29,35 @@ pub struct WhatIf {
 pub fn what_if(inventory: &Inventory, present: &Policy, changed: &Policy, frame: NodeFrame) -> WhatIf {
     let present = node_forecast(inventory, present, frame);
     let changed = node_forecast(inventory, changed, frame);
-    let (containers_lost, containers_spared) = difference(&containers(&present), &containers(&changed));
-    let (images_lost, images_spared) = difference(&images(&present), &images(&changed));
+    let containers = |forecast: &NodeForecast| -> BTreeMap<Arc<str>, Arc<Container>> {
+        let removed = forecast.containers.actions.iter().map(|action| &action.container);
+        let by_id = removed.map(|container| (Arc::clone(&container.id), Arc::clone(container)));
+        by_id.collect()
+    };
+    let images = |forecast: &NodeForecast| -> BTreeMap<[Arc<str>; 2], Arc<Image>> {
+        let removed = forecast.images.iter().flat_map(|plan| &plan.actions);
+        let by_id = removed.map(|image::Action { image, .. }| {
+            (
+                [&image.id, &image.runtime_handler].map(Arc::clone),
+                Arc::clone(image),
+            )
+        });
+        by_id.collect()
+    };
+    let [present_containers, changed_containers] = [&present, &changed].map(containers);
+    let [present_images, changed_images] = [&present, &changed].map(images);
     WhatIf {
+        containers_lost: only(&changed_containers, &present_containers),
+        containers_spared: only(&present_containers, &changed_containers),
+        images_lost: only(&changed_images, &present_images),
+        images_spared: only(&present_images, &changed_images),
         present,
         changed,
-        containers_lost,
-        containers_spared,
-        images_lost,
-        images_spared,
     }
 }
 
-type ById<T> = BTreeMap<(Arc<str>, Arc<str>), Arc<T>>;
-
-fn containers(forecast: &NodeForecast) -> ById<Container> {
-    let actions = forecast.containers.actions.iter();
-    let removed = actions.map(|action| {
-        let container = &action.container;
-        ((Arc::clone(&container.id), Arc::default()), Arc::clone(container))
-    });
-    removed.collect()
-}
-
-fn images(forecast: &NodeForecast) -> ById<Image> {
-    let actions = forecast.images.iter().flat_map(|plan| &plan.actions);
-    let removed = actions.map(|image::Action { image, .. }| {
-        let key = (Arc::clone(&image.id), Arc::clone(&image.runtime_handler));
-        (key, Arc::clone(image))
-    });
-    removed.collect()
-}
-
-/// The items that are only in the second, and those that are only in the first.
-fn difference<T>(present: &ById<T>, changed: &ById<T>) -> (Vec<Arc<T>>, Vec<Arc<T>>) {
-    let only = |of: &ById<T>, other: &ById<T>| {
-        let only = of.iter().filter(|(id, _)| !other.contains_key(*id));
-        only.map(|(_, item)| Arc::clone(item)).collect()
-    };
-    (only(changed, present), only(present, changed))
+/// The items of the first whose keys the second does not have.
+fn only<K: Ord, T>(of: &BTreeMap<K, Arc<T>>, other: &BTreeMap<K, Arc<T>>) -> Vec<Arc<T>> {
+    let only = of.iter().filter(|(key, _)| !other.contains_key(*key));
+    only.map(|(_, item)| Arc::clone(item)).collect()
 }

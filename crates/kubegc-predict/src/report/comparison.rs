@@ -1,17 +1,14 @@
 //! The differences between two forecasts, and their text.
 
-use std::{
-    collections::BTreeMap,
-    fmt::{self, Write as _},
-};
+use std::collections::BTreeMap;
 
 use kubegc_core::ObjectRef;
 use serde::Serialize;
 
 use crate::{
     Fate, Forecast,
-    node::units::wrapped,
-    words::{Name, line_text, names_of_kind, number, written},
+    lines::{Lines, line_text},
+    words::{Name, names_of_kind, number},
 };
 
 /// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two
@@ -98,26 +95,22 @@ impl Comparison<'_> {
     /// Writes the objects that differ, by their two fates and by kind, `objects_max` names of each, for
     /// forecasts with these names.
     pub fn to_text(&self, left: &str, right: &str, objects_max: usize) -> String {
-        written(|out| self.write(out, [left, right], objects_max))
-    }
-
-    fn write(&self, out: &mut String, names: [&str; 2], objects_max: usize) -> fmt::Result {
+        let mut out = Lines::default();
         let count = self.differences.len();
         let differ = if count == 1 { "differs" } else { "differ" };
-        writeln!(out, "{} {differ}", number(count, "object"))?;
-        let mut groups: BTreeMap<[&str; 2], Vec<&Difference<'_>>> = BTreeMap::new();
+        out.plain(format_args!("{} {differ}", number(count, "object")));
+        let mut groups: BTreeMap<[&str; 2], Vec<Name<'_>>> = BTreeMap::new();
         for difference in &self.differences {
-            groups.entry(difference.words()).or_default().push(difference);
+            let names = groups.entry(difference.words()).or_default();
+            names.push(Name::from(difference.object));
         }
-        for (words, differences) in groups {
-            let title = format!("{}: {}, {}: {}", names[0], words[0], names[1], words[1]);
-            writeln!(out, "\n{}", line_text(&title))?;
-            let names: Vec<Name<'_>> = differences.iter().map(|one| Name::from(one.object)).collect();
+        for (words, names) in groups {
+            let title = format!("{left}: {}, {right}: {}", words[0], words[1]);
+            out.plain(format_args!("\n{}", line_text(&title)));
             for of_kind in names.chunk_by(|a, b| (a.group, a.kind) == (b.group, b.kind)) {
-                let text = names_of_kind(of_kind, objects_max);
-                writeln!(out, "{}", wrapped("  - ", &line_text(&text)))?;
+                out.line("  - ", &names_of_kind(of_kind, objects_max));
             }
         }
-        Ok(())
+        out.0
     }
 }

@@ -1,9 +1,6 @@
 //! A diagnosis as text.
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Write as _},
-};
+use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
@@ -11,11 +8,11 @@ use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
 use super::sentences::detail;
-use crate::words::{line_text, moment, number, span, written};
 use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
-    node::units::wrapped,
+    lines::Lines,
+    words::{moment, number, span},
 };
 
 impl Diagnosis {
@@ -24,26 +21,25 @@ impl Diagnosis {
     ///
     /// Control characters in names are written as escapes.
     pub fn to_text(&self, objects_max: usize) -> String {
-        let diagnosis = self;
-        written(|out| {
-            Text {
-                diagnosis,
-                objects_max,
-                out,
-            }
-            .write()
-        })
+        let out = Lines::default();
+        let mut text = Text {
+            diagnosis: self,
+            objects_max,
+            out,
+        };
+        text.write();
+        text.out.0
     }
 }
 
 struct Text<'a> {
     diagnosis: &'a Diagnosis,
     objects_max: usize,
-    out: &'a mut String,
+    out: Lines,
 }
 
 impl Text<'_> {
-    fn write(&mut self) -> fmt::Result {
+    fn write(&mut self) {
         let diagnosis = self.diagnosis;
         let causes = diagnosis.causes.iter().filter(|cause| !cause.is_recent);
         let (idle, causes): (Vec<&RootCause>, Vec<&RootCause>) =
@@ -56,9 +52,8 @@ impl Text<'_> {
         let references = diagnosis.references.iter();
         let (wrong, unknown): (Vec<&WrongReference>, Vec<&WrongReference>) =
             references.partition(|item| item.is_certain);
-        write!(
-            self.out,
-            "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm",
+        self.out.plain(format_args!(
+            "{} {} {} in deletion; {} being deleted; {} wrong, {} that the dump cannot confirm{}",
             number(causes.len(), "cause"),
             if causes.len() == 1 { "keeps" } else { "keep" },
             number(stuck.len(), "object"),
@@ -68,68 +63,65 @@ impl Text<'_> {
             },
             number(wrong.len(), "owner reference"),
             unknown.len(),
-        )?;
-        match refusing.len() {
-            0 => writeln!(self.out)?,
-            1 => writeln!(self.out, "; 1 cause refuses requests")?,
-            count => writeln!(self.out, "; {count} causes refuse requests")?,
-        }
-        self.section("Kept in deletion by", &causes, Self::write_cause)?;
-        self.section("Requests of controllers refused by", &refusing, Self::write_cause)?;
+            match refusing.len() {
+                0 => String::new(),
+                1 => "; 1 cause refuses requests".to_owned(),
+                count => format!("; {count} causes refuse requests"),
+            },
+        ));
+        self.section("Kept in deletion by", &causes, Self::write_cause);
+        self.section("Requests of controllers refused by", &refusing, Self::write_cause);
         let title = "Broken extensions that nothing waits for";
-        self.section(title, &idle, Self::write_cause)?;
+        self.section(title, &idle, Self::write_cause);
         self.section("Being deleted", &others, |text, item| {
             let (object, outcome) = (item.object.short(), outcome_of_terminating(item));
-            text.line("  - ", &format!("{object}{}: {outcome}", text.since(item.since)))
-        })?;
-        self.write_references("Wrong owner references", &wrong)?;
-        self.write_references("Owner references that the dump cannot confirm", &unknown)
-    }
-
-    fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
-        writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
+            let since = text.since(item.since);
+            text.out.line("  - ", &format!("{object}{since}: {outcome}"));
+        });
+        self.write_references("Wrong owner references", &wrong);
+        self.write_references("Owner references that the dump cannot confirm", &unknown);
     }
 
     /// Writes a command, in one line so that it can be copied.
-    fn command(&mut self, fix: &Fix) -> fmt::Result {
-        writeln!(self.out, "    fix: {}", printable(&fix.command))?;
-        self.line("    risk: ", &fix.risk)
-    }
-
-    fn more(&mut self, count: usize) -> fmt::Result {
-        match count.checked_sub(self.objects_max) {
-            None | Some(0) => Ok(()),
-            Some(more) => writeln!(self.out, "  and {more} more"),
-        }
+    fn command(&mut self, fix: &Fix) {
+        self.out
+            .plain(format_args!("    fix: {}", printable(&fix.command)));
+        self.out.line("    risk: ", &fix.risk);
     }
 
     /// Writes the first of some items below a title, and the number of the others.
-    fn section<T>(
-        &mut self,
-        title: &str,
-        items: &[T],
-        write: impl Fn(&mut Self, &T) -> fmt::Result,
-    ) -> fmt::Result {
-        if items.is_empty() {
-            return Ok(());
+    fn section<T>(&mut self, title: &str, items: &[T], write: impl Fn(&mut Self, &T)) {
+        if !items.is_empty() {
+            self.out.plain(format_args!("\n{title}: {}", items.len()));
+            self.some(items, write);
         }
-        writeln!(self.out, "\n{title}: {}", items.len())?;
-        let mut shown = items.iter().take(self.objects_max);
-        shown.try_for_each(|item| write(self, item))?;
-        self.more(items.len())
     }
 
-    fn write_cause(&mut self, cause: &&RootCause) -> fmt::Result {
-        self.line("  - ", &format!("{}{}", cause.message, self.since(cause.since)))?;
-        if !cause.blocks.is_empty() {
-            self.line("    blocks: ", &self.blocks(&cause.blocks))?;
+    fn some<T>(&mut self, items: &[T], write: impl Fn(&mut Self, &T)) {
+        for item in items.iter().take(self.objects_max) {
+            write(self, item);
         }
-        self.line("    should act: ", &cause.actor)?;
-        let mut evidence = cause.evidence.iter();
-        evidence.try_for_each(|one| self.line("    evidence: ", one))?;
-        cause.fixes.iter().try_for_each(|fix| self.command(fix))?;
-        let mut warnings = cause.warnings.iter();
-        warnings.try_for_each(|warning| self.line("    do not: ", warning))
+        if items.len() > self.objects_max {
+            let more = items.len() - self.objects_max;
+            self.out.plain(format_args!("  and {more} more"));
+        }
+    }
+
+    fn write_cause(&mut self, cause: &&RootCause) {
+        let text = format!("{}{}", cause.message, self.since(cause.since));
+        self.out.line("  - ", &text);
+        if !cause.blocks.is_empty() {
+            let blocks = self.blocks(&cause.blocks);
+            self.out.line("    blocks: ", &blocks);
+        }
+        self.out.line("    should act: ", &cause.actor);
+        for evidence in &cause.evidence {
+            self.out.line("    evidence: ", evidence);
+        }
+        cause.fixes.iter().for_each(|fix| self.command(fix));
+        for warning in &cause.warnings {
+            self.out.line("    do not: ", warning);
+        }
     }
 
     /// The objects that a cause blocks, in causal order.
@@ -171,23 +163,21 @@ impl Text<'_> {
         }
     }
 
-    fn write_references(&mut self, title: &str, references: &[&WrongReference]) -> fmt::Result {
+    fn write_references(&mut self, title: &str, references: &[&WrongReference]) {
         if references.is_empty() {
-            return Ok(());
+            return;
         }
-        writeln!(self.out, "\n{title}: {}", references.len())?;
+        self.out.plain(format_args!("\n{title}: {}", references.len()));
         let mut problems: IndexMap<&str, Vec<&WrongReference>, FixedState> = IndexMap::default();
         for item in references {
             problems.entry(item.problem).or_default().push(item);
         }
-        problems.values().try_for_each(|of_problem| {
-            let mut shown = of_problem.iter().take(self.objects_max);
-            shown.try_for_each(|item| self.write_reference(item))?;
-            self.more(of_problem.len())
-        })
+        for of_problem in problems.values() {
+            self.some(of_problem, Self::write_reference);
+        }
     }
 
-    fn write_reference(&mut self, item: &WrongReference) -> fmt::Result {
+    fn write_reference(&mut self, item: &&WrongReference) {
         let reference = &item.reference;
         let mut terminating = self.diagnosis.terminating.iter();
         let outcome = match (terminating.find(|one| one.object == item.object), &item.fate) {
@@ -199,12 +189,9 @@ impl Text<'_> {
         let owner = format!("{} {} {}", reference.api_version, reference.kind, reference.name);
         let (object, uid) = (item.object.short(), &reference.uid);
         let text = format!("{object}: owner {owner} (uid {uid}): {}", item.message);
-        self.line("  - ", &text)?;
-        self.line("    outcome: ", &outcome)?;
-        match &item.fix {
-            Some(fix) => self.command(fix),
-            None => Ok(()),
-        }
+        self.out.line("  - ", &text);
+        self.out.line("    outcome: ", &outcome);
+        item.fix.iter().for_each(|fix| self.command(fix));
     }
 }
 

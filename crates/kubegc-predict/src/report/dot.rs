@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_core::Uid;
 
-use crate::words::line_text;
-use crate::{Fate, Forecast};
+use crate::{Fate, Forecast, lines::line_text};
 
 impl Forecast {
     /// The affected objects and their references, coloured by fate.

@@ -114,10 +114,6 @@ impl<'a> History<'a> {
             removed_at: self.removed.map(at),
         }
     }
-
-    fn ends(&self) -> bool {
-        self.deleted.or(self.removed).is_some()
-    }
 }
 
 fn histories(forecast: &Forecast) -> Vec<History<'_>> {
@@ -150,44 +146,29 @@ fn histories(forecast: &Forecast) -> Vec<History<'_>> {
 /// The first object in each object's chain of deletions; itself if no deletion caused its own.
 fn roots(histories: &[History<'_>], timeline: &[Step]) -> Vec<usize> {
     // The objects whose deletion each step began or ended.
-    let mut ended_by: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    let mut ended_by: Vec<Vec<usize>> = vec![Vec::new(); timeline.len()];
     for (at, history) in histories.iter().enumerate() {
         for step in [history.deleted, history.removed].into_iter().flatten() {
-            ended_by.entry(step).or_default().push(at);
+            ended_by[step].push(at);
         }
     }
-    // For each step, the deletion that it belongs to or that led to it, if determined and if not. A step is
-    // later than its causes.
-    let mut deletions: Vec<[Option<usize>; 2]> = Vec::with_capacity(timeline.len());
-    let cause = |causes: &[usize], deletions: &[[Option<usize>; 2]], is_certain: bool| {
-        let mut causes = causes.iter();
-        causes.find_map(|cause| deletions[*cause][usize::from(is_certain)])
-    };
+    let mut roots: Vec<usize> = (0..histories.len()).collect();
+    // For each step, the root of the deletion that it belongs to or that led to it, if undetermined and if
+    // determined. A step is later than its causes.
+    let mut of_steps: Vec<[Option<usize>; 2]> = Vec::with_capacity(timeline.len());
     for (at, step) in timeline.iter().enumerate() {
-        let both = [false, true].map(|is_certain| {
-            let mut own = ended_by.get(&at).into_iter().flatten();
-            let own = own.find(|found| histories[**found].is_certain == is_certain);
-            own.copied()
-                .or_else(|| cause(&step.causes, &deletions, is_certain))
-        });
-        deletions.push(both);
-    }
-    let mut roots: Vec<Option<usize>> = vec![None; histories.len()];
-    for from in 0..histories.len() {
-        let (mut path, mut last) = (vec![from], from);
-        while roots[last].is_none() {
-            let history = &histories[last];
-            let first = history.first().filter(|_| history.ends());
-            let next = first.and_then(|first| cause(&timeline[first].causes, &deletions, history.is_certain));
-            let Some(next) = next else { break };
-            path.push(next);
-            last = next;
+        let of_causes = [0, 1].map(|side| step.causes.iter().find_map(|cause| of_steps[*cause][side]));
+        let mut of_step = [None; 2];
+        for &object in &ended_by[at] {
+            let (history, side) = (&histories[object], usize::from(histories[object].is_certain));
+            if history.first() == Some(at) {
+                roots[object] = of_causes[side].unwrap_or(object);
+            }
+            of_step[side].get_or_insert(roots[object]);
         }
-        let root = roots[last].unwrap_or(last);
-        path.into_iter().for_each(|at| roots[at] = Some(root));
+        of_steps.push([0, 1].map(|side| of_step[side].or(of_causes[side])));
     }
-    let roots = roots.into_iter().enumerate();
-    roots.map(|(at, root)| root.unwrap_or(at)).collect()
+    roots
 }
 
 /// Whether a change of an object is an event: not a step of its deletion, and not a change of its status.

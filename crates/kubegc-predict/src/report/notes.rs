@@ -1,9 +1,6 @@
 //! The last sections of a report: the next reconcile, notes and assumptions.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::{self, Write as _},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_controllers::default_controllers;
 use kubegc_core::{KubernetesVersion, ObjectRef};
@@ -14,22 +11,24 @@ use crate::{Forecast, fate::Finding};
 
 impl Text<'_> {
     /// Writes the next scheduled reconcile, warnings, findings and assumptions.
-    pub(super) fn write_notes(&mut self) -> fmt::Result {
+    pub(super) fn write_notes(&mut self) {
         let forecast = self.forecast;
         if let Some(next_at) = forecast.next_at.filter(|_| forecast.horizon.is_some()) {
             let (at, later) = (moment(next_at), later(next_at.since(forecast.began)));
-            writeln!(self.out, "\nNext reconcile: {at} UTC ({later})")?;
+            self.out
+                .plain(format_args!("\nNext reconcile: {at} UTC ({later})"));
         }
         let notes = notes(forecast, self.detail.objects_max);
         if !notes.is_empty() {
-            writeln!(self.out, "\nNotes:")?;
+            self.out.plain("\nNotes:");
         }
         for note in notes {
-            self.line("  ! ", &note)?;
+            self.out.line("  ! ", &note);
         }
-        writeln!(self.out, "\nAssumed:")?;
-        let assumptions = assumptions(forecast);
-        assumptions.iter().try_for_each(|one| self.line("  - ", one))
+        self.out.plain("\nAssumed:");
+        for assumption in assumptions(forecast) {
+            self.out.line("  - ", &assumption);
+        }
     }
 }
 

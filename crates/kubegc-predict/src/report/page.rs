@@ -3,10 +3,7 @@
 //!
 //! The page loads nothing and runs no script. All names in it are escaped.
 
-use std::{
-    borrow::Cow,
-    fmt::{self, Write as _},
-};
+use std::borrow::Cow;
 
 use kubegc_core::printable;
 
@@ -16,8 +13,11 @@ use super::{
     sentences::detail,
     tree::{DEPTH_MAX, Relation, Row, rows},
 };
-use crate::words::{moment, names_of_kind, number, written};
-use crate::{Fate, Forecast};
+use crate::{
+    Fate, Forecast,
+    lines::Lines,
+    words::{moment, names_of_kind, number},
+};
 
 /// Maximum number of rows of the graph; the objects of the others are counted.
 const ROWS_MAX: usize = 1_000;
@@ -56,30 +56,33 @@ impl Forecast {
     /// # Complexity
     /// O(n log n) for n fates.
     pub fn to_html(&self) -> String {
-        written(|out| self.write_page(out))
-    }
-
-    fn write_page(&self, out: &mut String) -> fmt::Result {
         let title = self.title();
         let (began, until) = (moment(self.began), moment(self.until()));
         let policy = "default-src 'none'; style-src 'unsafe-inline'";
-        writeln!(
-            out,
+        let mut out = Lines::default();
+        out.plain(format_args!(
             "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
              <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
-             <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>"
-        )?;
-        writeln!(out, "<p class=\"counts\">")?;
-        for (word, count) in counts(self) {
-            writeln!(out, "<span class=\"{word}\">{count} {word}</span>")?;
+             <h1>{title}</h1>\n<p>{began} UTC to {until} UTC</p>\n<p class=\"counts\">"
+        ));
+        let mut rows = fate_rows(self);
+        rows.retain(|row| !row.is_anyway);
+        for (word, count) in counts(&rows) {
+            out.plain(format_args!("<span class=\"{word}\">{count} {word}</span>"));
         }
-        writeln!(out, "</p>")?;
-        self.write_graph(out)?;
-        self.write_waits(out)?;
-        list(out, "Notes", &notes(self, TITLE_NAMES_MAX))?;
-        list(out, "Assumed", &assumptions(self))?;
-        writeln!(out, "</body>\n</html>")
+        out.plain("</p>");
+        self.write_graph(&mut out);
+        // Terminating objects with what they wait for, and undetermined ones with what is missing.
+        for (title, word) in [("Terminating", "terminating"), ("Undetermined", "undetermined")] {
+            let shown = rows.iter().filter(|row| row.word == word && !row.text.is_empty());
+            let texts = shown.map(|row| format!("{}: {}", row.name.full(), row.text));
+            list(&mut out, title, &texts.take(ROWS_MAX).collect::<Vec<_>>());
+        }
+        list(&mut out, "Notes", &notes(self, TITLE_NAMES_MAX));
+        list(&mut out, "Assumed", &assumptions(self));
+        out.plain("</body>\n</html>");
+        out.0
     }
 
     fn title(&self) -> String {
@@ -94,55 +97,46 @@ impl Forecast {
         escaped(&title)
     }
 
-    fn write_graph(&self, out: &mut String) -> fmt::Result {
+    fn write_graph(&self, out: &mut Lines) {
         let (rows, hidden) = rows(self, ROWS_MAX, true);
         if rows.is_empty() {
-            return writeln!(out, "<p>Nothing changes.</p>");
+            return out.plain("<p>Nothing changes.</p>");
         }
         let height = rows.len() * ROW_HEIGHT + ROW_HEIGHT / 2;
-        writeln!(
-            out,
-            "<div class=\"graph\">\n<svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Owners and dependents\">"
-        )?;
+        out.plain(format_args!(
+            "<div class=\"graph\">\n\
+             <svg viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Owners and dependents\">"
+        ));
         // Start of the line to the next row below each row.
         let mut line_starts: Vec<usize> = (0..rows.len()).collect();
         for (at, row) in rows.iter().enumerate() {
             if let Some((above, relation)) = row.parent {
                 let from = std::mem::replace(&mut line_starts[above], at);
-                write_line(out, &rows, (above, relation), from, at)?;
+                write_line(out, &rows, (above, relation), from, at);
             }
-            write_row(out, at, row)?;
+            write_row(out, at, row);
         }
-        writeln!(out, "</svg>\n</div>")?;
+        out.plain("</svg>\n</div>");
         if hidden > 0 {
-            writeln!(out, "<p>{} not shown.</p>", number(hidden, "more object"))?;
+            out.plain(format_args!(
+                "<p>{} not shown.</p>",
+                number(hidden, "more object")
+            ));
         }
-        writeln!(
-            out,
-            "<p>Lines: owner references with blockOwnerDeletion solid, others dashed; content of a namespace dotted.</p>"
-        )
-    }
-
-    /// Terminating objects with what they wait for, and undetermined ones with what is missing.
-    fn write_waits(&self, out: &mut String) -> fmt::Result {
-        let rows = fate_rows(self);
-        for (title, word) in [("Terminating", "terminating"), ("Undetermined", "undetermined")] {
-            let shown = rows.iter().filter(|row| row.word == word && !row.text.is_empty());
-            let texts = shown.map(|row| format!("{}: {}", row.name.full(), row.text));
-            list(out, title, &texts.take(ROWS_MAX).collect::<Vec<_>>())?;
-        }
-        Ok(())
+        out.plain(
+            "<p>Lines: owner references with blockOwnerDeletion solid, others dashed; content of a namespace dotted.</p>",
+        );
     }
 }
 
 /// Writes the line from a row to one below it. It begins at the line of the row before that, at `from`.
 fn write_line(
-    out: &mut String,
+    out: &mut Lines,
     rows: &[Row<'_>],
     (above, relation): (usize, Relation),
     from: usize,
     to: usize,
-) -> fmt::Result {
+) {
     let (above_x, above_y) = corner(above, &rows[above]);
     let (x, y) = corner(to, &rows[to]);
     let line_x = above_x + BOX / 2;
@@ -156,15 +150,14 @@ fn write_line(
         Relation::Namespace => "namespace",
     };
     let (to_y, to_x) = (y + BOX / 2, x.max(line_x));
-    writeln!(
-        out,
+    out.plain(format_args!(
         "<path class=\"{class}\" d=\"M{line_x} {from_y} V{to_y} H{to_x}\"/>"
-    )
+    ));
 }
 
-fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
+fn write_row(out: &mut Lines, at: usize, row: &Row<'_>) {
     let Some(first) = row.objects.first() else {
-        return Ok(());
+        return;
     };
     let (x, y) = corner(at, row);
     let names = row.names();
@@ -175,24 +168,22 @@ fn write_row(out: &mut String, at: usize, row: &Row<'_>) -> fmt::Result {
         _ if detail.is_empty() => word.to_owned(),
         _ => format!("{word}, {detail}"),
     };
-    writeln!(out, "<g>")?;
+    out.plain("<g>");
     let shown_names = names_of_kind(&names, NAMES_MAX);
     let (shown_names, shown_detail) = (cut(&shown_names), cut(&detail));
     let is_cut = |text: &Cow<'_, str>| matches!(text, Cow::Owned(_));
     if names.len() > NAMES_MAX || is_cut(&shown_names) || is_cut(&shown_detail) {
         let title = format!("{}: {detail}", names_of_kind(&names, TITLE_NAMES_MAX));
-        writeln!(out, "<title>{}</title>", escaped(&title))?;
+        out.plain(format_args!("<title>{}</title>", escaped(&title)));
     }
-    writeln!(
-        out,
+    out.plain(format_args!(
         "<rect class=\"{word}\" x=\"{x}\" y=\"{y}\" width=\"{BOX}\" height=\"{BOX}\" rx=\"4\"/>"
-    )?;
+    ));
     let (x, y) = (x + 26, y + 14);
     let (names, detail) = (escaped(&shown_names), escaped(&shown_detail));
-    writeln!(
-        out,
+    out.plain(format_args!(
         "<text x=\"{x}\" y=\"{y}\">{names} <tspan class=\"detail\">{detail}</tspan></text>\n</g>"
-    )
+    ));
 }
 
 /// The upper left corner of a row's box.
@@ -201,15 +192,14 @@ fn corner(at: usize, row: &Row<'_>) -> (usize, usize) {
     (x, at * ROW_HEIGHT + ROW_HEIGHT / 4)
 }
 
-fn list(out: &mut String, title: &str, texts: &[String]) -> fmt::Result {
-    if texts.is_empty() {
-        return Ok(());
+fn list(out: &mut Lines, title: &str, texts: &[String]) {
+    if !texts.is_empty() {
+        let items = texts.iter().map(|text| format!("<li>{}</li>\n", escaped(text)));
+        out.plain(format_args!(
+            "<h2>{title}</h2>\n<ul>\n{}</ul>",
+            items.collect::<String>()
+        ));
     }
-    writeln!(out, "<h2>{title}</h2>\n<ul>")?;
-    for text in texts {
-        writeln!(out, "<li>{}</li>", escaped(text))?;
-    }
-    writeln!(out, "</ul>")
 }
 
 fn cut(text: &str) -> Cow<'_, str> {

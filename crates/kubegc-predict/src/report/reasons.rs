@@ -38,21 +38,21 @@ fn waits(owner: &Resolved) -> bool {
 pub(super) fn changes(why: &Why) -> [&'static str; 2] {
     let Why::Controller(reason) = why else {
         return match why {
-            Why::Collector(_) => ["loses owners", "lose owners"],
-            _ => ["changes", "change"],
+            Why::Collector(_) => [" loses owners", " lose owners"],
+            _ => [" changes", " change"],
         };
     };
     match reason.code() {
         "Terminated" | "Orphaned" | "OutOfService" | "Unscheduled" => {
-            ["is marked as failed", "are marked as failed"]
+            [" is marked as failed", " are marked as failed"]
         }
-        "TokenUnused" => ["is marked as invalid", "are marked as invalid"],
-        "Unused" | "NotBound" => ["loses its protection", "lose their protection"],
-        "ShutDown" => ["is tainted", "are tainted"],
-        "ReadyAgain" => ["loses a taint", "lose a taint"],
-        "Unprotected" | "FinalizerMissing" => ["is protected", "are protected"],
-        "OwnersDiffer" => ["gets other owners", "get other owners"],
-        "Unbound" => ["is available again", "are available again"],
-        _ => ["changes", "change"],
+        "TokenUnused" => [" is marked as invalid", " are marked as invalid"],
+        "Unused" | "NotBound" => [" loses its protection", " lose their protection"],
+        "ShutDown" => [" is tainted", " are tainted"],
+        "ReadyAgain" => [" loses a taint", " lose a taint"],
+        "Unprotected" | "FinalizerMissing" => [" is protected", " are protected"],
+        "OwnersDiffer" => [" gets other owners", " get other owners"],
+        "Unbound" => [" is available again", " are available again"],
+        _ => [" changes", " change"],
     }
 }

@@ -1,24 +1,21 @@
 //! A forecast as text for people, in 120 columns.
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Write as _},
-};
+use std::collections::BTreeSet;
 
 use foldhash::fast::FixedState;
 use indexmap::IndexMap;
 use kubegc_core::ObjectRef;
 
 use super::{
-    events::{End, Event, events},
-    fates::{FateRow, anyway_rows, counts, fate_rows, is_deleted},
+    events::{Event, events},
+    fates::{FateRow, counts, fate_rows, is_deleted},
     tree::{DEPTH_MAX, Row, rows},
 };
 use crate::{
     Finding, Forecast, ObjectFate, Step,
     fate::Missing,
-    node::units::wrapped,
-    words::{Name, counted, line_text, moment, names_of_kind, number, span, written},
+    lines::{Lines, line_text},
+    words::{Name, counted, moment, names_of_kind, number, span},
 };
 
 /// Size limits of a printed forecast.
@@ -39,16 +36,11 @@ use crate::{
 pub struct Detail {
     /// Maximum number of objects named in a list; the others are counted. Default: 8.
     pub objects_max: usize,
-    /// Whether to write the events by time, instead of a list of deleted objects. Default: only with a
-    /// horizon.
-    pub events: Option<bool>,
     /// Maximum number of rows of the tree of deleted objects; the objects of the others are counted. Default:
     /// 200.
     pub rows_max: usize,
     /// Maximum number of times in the list of events; later events are counted. Default: 100.
     pub instants_max: usize,
-    /// Whether the events include changes of objects that are kept. Default: yes.
-    pub changes: bool,
     /// Whether headings have colours, for a terminal. Default: no.
     pub colours: bool,
     /// Whether to write every request. Default: no.
@@ -60,9 +52,7 @@ impl Default for Detail {
         Self {
             objects_max: 8,
             rows_max: 200,
-            events: None,
             instants_max: 100,
-            changes: true,
             colours: false,
             steps: false,
         }
@@ -91,125 +81,116 @@ impl Forecast {
     /// # Complexity
     /// O(n log n) for n steps and fates.
     pub fn to_text(&self, detail: Detail) -> String {
-        let forecast = self;
-        written(|out| {
-            Text {
-                forecast,
-                detail,
-                out,
-            }
-            .write()
-        })
+        let out = Lines::default();
+        let mut text = Text {
+            forecast: self,
+            detail,
+            out,
+        };
+        text.write();
+        text.out.0
     }
 }
 
 pub(super) struct Text<'a> {
     pub(super) forecast: &'a Forecast,
     pub(super) detail: Detail,
-    pub(super) out: &'a mut String,
+    pub(super) out: Lines,
 }
 
 impl Text<'_> {
-    fn write(mut self) -> fmt::Result {
-        let mut events = events(self.forecast);
-        events.retain(|event| self.detail.changes || event.subject.end != End::Changed);
-        let (certain, possible): (Vec<Event<'_>>, Vec<Event<'_>>) =
-            events.into_iter().partition(|event| event.is_certain);
-        let has_events = self.detail.events.unwrap_or(self.forecast.horizon.is_some());
-        self.write_summary()?;
+    fn write(&mut self) {
+        let (certain, possible): (Vec<Event<'_>>, Vec<Event<'_>>) = events(self.forecast)
+            .into_iter()
+            .partition(|event| event.is_certain);
+        let has_events = self.forecast.horizon.is_some();
         let rows = fate_rows(self.forecast);
-        self.write_fates("Terminating", &rows)?;
-        self.write_fates("Undetermined", &rows)?;
+        let (anyway, rows): (Vec<FateRow<'_>>, Vec<FateRow<'_>>) =
+            rows.into_iter().partition(|row| row.is_anyway);
+        let counts = counts(&rows);
+        self.write_summary(&counts);
+        self.write_fates("Terminating", &rows, &counts);
+        self.write_fates("Undetermined", &rows, &counts);
         if has_events {
             if !certain.is_empty() {
-                writeln!(self.out, "\nEvents:")?;
-                self.write_timeline(&certain)?;
+                self.out.plain("\nEvents:");
+                self.write_timeline(&certain);
             }
-            self.write_possible(&possible)?;
+            self.write_possible(&possible);
         } else {
-            self.write_deleted()?;
+            self.write_deleted();
         }
-        self.write_fates("Released", &rows)?;
+        self.write_fates("Released", &rows, &counts);
         if !has_events {
-            self.write_fates("Kept", &rows)?;
+            self.write_fates("Kept", &rows, &counts);
         }
-        self.write_anyway()?;
+        if !anyway.is_empty() {
+            self.heading("Happens anyway", anyway.len());
+            self.write_grouped(anyway.iter());
+        }
         if self.detail.steps {
-            self.write_steps()?;
+            self.write_steps();
         }
-        self.write_notes()
+        self.write_notes();
     }
 
-    fn write_summary(&mut self) -> fmt::Result {
+    fn write_summary(&mut self, counts: &[(&str, usize)]) {
         let forecast = self.forecast;
-        if let Some(horizon) = forecast.horizon {
-            let (began, until) = (moment(forecast.began), moment(forecast.until()));
-            write!(self.out, "{began} UTC to {until} UTC ({}): ", span(horizon))?;
-        }
-        let counts = counts(forecast).into_iter();
+        let counts = counts.iter();
         let counts = counts.filter(|(word, _)| *word != "kept" || forecast.horizon.is_none());
         let counts: Vec<String> = counts.map(|(word, count)| format!("{count} {word}")).collect();
         let mut findings = forecast.findings.iter();
         let nothing = findings.find(|finding| matches!(finding, Finding::NothingSelected { .. }));
-        match (counts.is_empty(), nothing) {
-            (true, Some(nothing)) => writeln!(self.out, "{}", line_text(&nothing.to_string()))?,
-            (true, None) => writeln!(self.out, "nothing changes")?,
-            (false, _) => writeln!(self.out, "{}", counts.join(", "))?,
-        }
+        let counts = match (counts.is_empty(), nothing) {
+            (true, Some(nothing)) => line_text(&nothing.to_string()),
+            (true, None) => "nothing changes".to_owned(),
+            (false, _) => counts.join(", "),
+        };
+        let (began, until) = (moment(forecast.began), moment(forecast.until()));
+        self.out.plain(match forecast.horizon {
+            Some(horizon) => format!("{began} UTC to {until} UTC ({}): {counts}", span(horizon)),
+            None => counts,
+        });
         let is_anyway = |object: &ObjectRef| forecast.fate(object).is_some_and(|fate| fate.is_anyway);
         let removed = forecast.removals().filter(|removal| !is_anyway(removal.object));
         let kinds = counted(removed.map(|removal| &*removal.object.kind));
-        match kinds.is_empty() {
-            true => Ok(()),
-            false => self.items("  ", "", &kinds),
+        if !kinds.is_empty() {
+            self.out.items("  ", "", &kinds);
         }
     }
 
     /// Writes the objects with one fate other than deleted.
-    fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>]) -> fmt::Result {
+    fn write_fates(&mut self, title: &str, rows: &[FateRow<'_>], counts: &[(&str, usize)]) {
         let word = title.to_lowercase();
-        let counts = counts(self.forecast);
-        let Some((_, count)) = counts.into_iter().find(|(counted, _)| *counted == word) else {
-            return Ok(());
-        };
-        self.heading(title, count)?;
-        let of_word = rows.iter().filter(|row| row.word == word);
-        // Missing data of an object without a text is listed by controller.
-        let shown = of_word.filter(|row| word != "undetermined" || !row.text.is_empty());
-        self.write_grouped(shown.map(|row| (row.text.as_str(), row.name)))
-    }
-
-    /// Writes the objects to which something happens without the deletes, too.
-    fn write_anyway(&mut self) -> fmt::Result {
-        let rows = anyway_rows(self.forecast);
-        if rows.is_empty() {
-            return Ok(());
+        if let Some((_, count)) = counts.iter().find(|(counted, _)| *counted == word) {
+            self.heading(title, *count);
+            let of_word = rows.iter().filter(|row| row.word == word);
+            // Missing data of an object without a text is listed by controller.
+            self.write_grouped(of_word.filter(|row| word != "undetermined" || !row.text.is_empty()));
         }
-        self.heading("Happens anyway", rows.len())?;
-        self.write_grouped(rows.iter().map(|row| (row.text.as_str(), row.name)))
     }
 
     /// Writes the events of objects whose fates are undetermined, with the condition under which they happen.
-    fn write_possible(&mut self, events: &[Event<'_>]) -> fmt::Result {
+    fn write_possible(&mut self, events: &[Event<'_>]) {
         if events.is_empty() {
-            return Ok(());
+            return;
         }
         let shown = events.iter().flat_map(Event::subjects);
         let shown: BTreeSet<Name<'_>> = shown.map(|subject| Name::from(subject.object)).collect();
         let unknown = self.forecast.fates.iter();
         let condition = condition(unknown.filter(|fate| shown.contains(&Name::from(&*fate.object))));
-        writeln!(self.out, "\nEvents if {condition}:")?;
-        self.write_timeline(events)
+        self.out.plain(format_args!("\nEvents if {condition}:"));
+        self.write_timeline(events);
     }
 
     /// Writes the deleted objects below their owners. Owners that are not deleted are shown with their fate.
-    fn write_deleted(&mut self) -> fmt::Result {
+    fn write_deleted(&mut self) {
         let is_deleted = |fate: &ObjectFate| is_deleted(fate) && !fate.is_anyway;
         let count = self.forecast.fates.iter().filter(|fate| is_deleted(fate)).count();
         if count == 0 {
-            return Ok(());
+            return;
         }
-        self.heading("Deleted", count)?;
+        self.heading("Deleted", count);
         let (rows, _) = rows(self.forecast, usize::MAX, false);
         // A row is written if it is deleted or something below it is.
         let has_deleted = |row: &Row<'_>| row.objects.iter().any(|fate| is_deleted(fate));
@@ -229,16 +210,15 @@ impl Text<'_> {
                 false => line.push_str(&format!(" ({})", first.fate.word())),
             }
             let indent = "  ".repeat(row.depth.min(DEPTH_MAX));
-            self.line(&format!("  {indent}- "), &line)?;
+            self.out.line(&format!("  {indent}- "), &line);
         }
-        match count - named {
-            0 => Ok(()),
-            more => self.line("  - ", &number(more, "more object")),
+        if count > named {
+            self.out.line("  - ", &number(count - named, "more object"));
         }
     }
 
     /// Writes the heading of the objects with one fate.
-    fn heading(&mut self, title: &str, count: usize) -> fmt::Result {
+    fn heading(&mut self, title: &str, count: usize) {
         let code = match title {
             "Deleted" => 31,
             "Terminating" => 33,
@@ -246,52 +226,38 @@ impl Text<'_> {
             "Kept" => 32,
             _ => 35,
         };
-        match self.detail.colours {
-            true => writeln!(self.out, "\n\u{1b}[1;{code}m{title}: {count}\u{1b}[0m"),
-            false => writeln!(self.out, "\n{title}: {count}"),
-        }
+        self.out.plain(match self.detail.colours {
+            true => format!("\n\u{1b}[1;{code}m{title}: {count}\u{1b}[0m"),
+            false => format!("\n{title}: {count}"),
+        });
     }
 
     /// Writes every request.
-    fn write_steps(&mut self) -> fmt::Result {
-        writeln!(self.out, "\nRequests: {}", self.forecast.timeline.len())?;
+    fn write_steps(&mut self) {
+        self.out
+            .plain(format_args!("\nRequests: {}", self.forecast.timeline.len()));
         for (at, step) in self.forecast.timeline.iter().enumerate() {
             let seconds = step.at.as_secs_f64();
             let text = format!("{step}{}", response(step));
-            self.line(&format!("  {:>3}. {seconds:>8.3}s  ", at + 1), &text)?;
+            self.out
+                .line(&format!("  {:>3}. {seconds:>8.3}s  ", at + 1), &text);
         }
-        Ok(())
-    }
-
-    /// Writes a text, in several lines if it is long. All text of a dump is written by this function or
-    /// [`items`](Self::items).
-    pub(super) fn line(&mut self, mark: &str, text: &str) -> fmt::Result {
-        writeln!(self.out, "{}", wrapped(mark, &line_text(text)))
-    }
-
-    /// Writes a comma-separated list. Lines are broken between items, unless an item is long.
-    pub(super) fn items(&mut self, mark: &str, before: &str, items: &[String]) -> fmt::Result {
-        let items = items.iter().map(|item| match item.len() {
-            0..WHOLE_MAX => item.replace(' ', "\u{a0}"),
-            _ => item.clone(),
-        });
-        let text = format!("{before}{}", items.collect::<Vec<_>>().join(", "));
-        let lines = wrapped(mark, &line_text(&text)).replace('\u{a0}', " ");
-        writeln!(self.out, "{lines}")
     }
 
     /// Writes objects, grouped by kind and text, in the order of the first object of each group.
-    fn write_grouped<'o>(&mut self, objects: impl Iterator<Item = (&'o str, Name<'o>)>) -> fmt::Result {
+    fn write_grouped<'o>(&mut self, rows: impl Iterator<Item = &'o FateRow<'o>>) {
         let mut groups: IndexMap<[&str; 3], Vec<Name<'o>>, FixedState> = IndexMap::default();
-        for (text, name) in objects {
-            let key = [name.group, name.kind, text];
-            groups.entry(key).or_default().push(name);
+        for FateRow { name, text, .. } in rows {
+            groups
+                .entry([name.group, name.kind, text])
+                .or_default()
+                .push(*name);
         }
-        groups.iter().try_for_each(|([.., text], names)| {
+        for ([.., text], names) in groups {
             let colon = if text.is_empty() { "" } else { ": " };
-            let names = names_of_kind(names, self.detail.objects_max);
-            self.line("  - ", &format!("{names}{colon}{text}"))
-        })
+            let names = names_of_kind(&names, self.detail.objects_max);
+            self.out.line("  - ", &format!("{names}{colon}{text}"));
+        }
     }
 }
 
@@ -303,9 +269,6 @@ fn response(step: &Step) -> String {
         None => format!(" (response {})", step.code),
     }
 }
-
-/// Maximum length of an item that is not broken.
-const WHOLE_MAX: usize = 60;
 
 /// The condition under which the events of the timeline happen.
 fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {

@@ -42,12 +42,14 @@ pub(super) enum Relation {
 /// # Complexity
 /// O(n log n) for n fates.
 pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (Vec<Row<'_>>, usize) {
-    let tree = Tree::of(forecast, by_blocking);
+    let fates = &forecast.fates;
+    let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
+    let is_target = |at: usize| targets.contains(&Name::from(&*fates[at].object));
+    let (roots, children) = relations(fates, by_blocking);
     let mut rows: Vec<Row<'_>> = Vec::new();
-    let mut shown = vec![false; tree.fates.len()];
+    let mut shown = vec![false; fates.len()];
     // Groups of siblings still to be written, the next one last.
-    let mut pending: Vec<Siblings> = Vec::new();
-    push_groups(&tree, &tree.roots, None, &mut pending);
+    let mut pending = groups(fates, &is_target, &roots, None);
     let mut cut = 0;
     loop {
         let Some((members, parent)) = pending.pop() else {
@@ -69,15 +71,16 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
         for &at in &members {
             shown[at] = true;
         }
-        let row = rows.len();
-        let children = members.iter().flat_map(|&at| tree.children[at].iter().copied());
-        let children: Vec<(usize, Relation)> = children.collect();
+        let below: Vec<_> = members
+            .iter()
+            .flat_map(|&at| children[at].iter().copied())
+            .collect();
+        pending.extend(groups(fates, &is_target, &below, Some(rows.len())));
         rows.push(Row {
-            objects: members.iter().map(|&at| &tree.fates[at]).collect(),
+            objects: members.iter().map(|&at| &fates[at]).collect(),
             depth: parent.map_or(0, |(above, _)| rows[above].depth + 1),
             parent,
         });
-        push_groups(&tree, &children, Some(row), &mut pending);
     }
     let hidden = shown.iter().filter(|shown| !**shown).count();
     (rows, hidden)
@@ -86,17 +89,16 @@ pub(super) fn rows(forecast: &Forecast, rows_max: usize, by_blocking: bool) -> (
 /// Objects of one row, with the row above them and their relation to its objects.
 type Siblings = (Vec<usize>, Option<(usize, Relation)>);
 
-/// Groups siblings by kind, fate and relation, and puts them on the stack, the first on top.
-fn push_groups(
-    tree: &Tree<'_>,
+/// Groups siblings by kind, fate and relation, the first group last.
+fn groups(
+    fates: &[ObjectFate],
+    is_target: &impl Fn(usize) -> bool,
     siblings: &[(usize, Relation)],
     parent: Option<usize>,
-    pending: &mut Vec<Siblings>,
-) {
+) -> Vec<Siblings> {
     let mut groups = BTreeMap::<_, Vec<usize>>::new();
     for &(at, relation) in siblings {
-        let fate = &tree.fates[at];
-        let is_target = tree.is_target[at];
+        let (fate, is_target) = (&fates[at], is_target(at));
         let key = (
             !is_target,
             fate.is_anyway,
@@ -110,57 +112,41 @@ fn push_groups(
         groups.entry(key).or_default().push(at);
     }
     let groups = groups.into_iter().rev();
-    pending.extend(groups.map(|((.., relation), members)| {
-        let parent = parent.map(|row| (row, relation));
-        (members, parent)
-    }));
+    let groups = groups.map(|((.., relation), members)| (members, parent.map(|row| (row, relation))));
+    groups.collect()
 }
 
-struct Tree<'f> {
-    fates: &'f [ObjectFate],
-    is_target: Vec<bool>,
-    /// Objects without an owner or namespace among the fates.
-    roots: Vec<(usize, Relation)>,
-    children: Vec<Vec<(usize, Relation)>>,
-}
+/// Objects by their position, each with the reason why it is below another one.
+type Below = Vec<(usize, Relation)>;
 
-impl<'f> Tree<'f> {
-    fn of(forecast: &'f Forecast, by_blocking: bool) -> Self {
-        let fates = &forecast.fates;
-        let by_uid: BTreeMap<&Uid, usize> = fates.iter().map(|fate| &fate.object.uid).zip(0..).collect();
-        let is_namespace =
-            |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
-        let namespaces = fates.iter().enumerate().filter(|(_, fate)| is_namespace(fate));
-        let namespaces = namespaces.map(|(at, fate)| (&*fate.object.name, at));
-        let namespaces: BTreeMap<&str, usize> = namespaces.collect();
-        let targets: BTreeSet<Name<'_>> = forecast.targets.iter().map(Name::from).collect();
-        let is_target = |fate: &ObjectFate| targets.contains(&Name::from(&*fate.object));
-        let mut tree = Self {
-            fates,
-            is_target: fates.iter().map(is_target).collect(),
-            roots: Vec::new(),
-            children: vec![Vec::new(); fates.len()],
-        };
-        for (at, fate) in fates.iter().enumerate() {
-            let owners = (fate.before().owner_references())
-                .filter_map(|reference| Some((*by_uid.get(&reference.uid)?, reference)))
-                .filter(|(owner, _)| *owner != at);
-            let owner = owners.min_by_key(|(_, reference)| reference.controller != Some(true));
-            let namespace = namespaces.get(&*fate.object.namespace).copied();
-            match (owner, namespace) {
-                (Some((owner, reference)), _) => {
-                    let relation = match reference.is_blocking() && by_blocking {
-                        true => Relation::BlockingReference,
-                        false => Relation::Reference,
-                    };
-                    tree.children[owner].push((at, relation));
-                }
-                (None, Some(namespace)) if namespace != at => {
-                    tree.children[namespace].push((at, Relation::Namespace));
-                }
-                (None, _) => tree.roots.push((at, Relation::Reference)),
+/// The objects without an owner or namespace among the fates, and the objects below each.
+fn relations(fates: &[ObjectFate], by_blocking: bool) -> (Below, Vec<Below>) {
+    let by_uid: BTreeMap<&Uid, usize> = fates.iter().map(|fate| &fate.object.uid).zip(0..).collect();
+    let is_namespace =
+        |fate: &&ObjectFate| fate.object.group().is_empty() && *fate.object.kind == *"Namespace";
+    let namespaces = fates.iter().enumerate().filter(|(_, fate)| is_namespace(fate));
+    let namespaces = namespaces.map(|(at, fate)| (&*fate.object.name, at));
+    let namespaces: BTreeMap<&str, usize> = namespaces.collect();
+    let (mut roots, mut children) = (Vec::new(), vec![Vec::new(); fates.len()]);
+    for (at, fate) in fates.iter().enumerate() {
+        let owners = (fate.before().owner_references())
+            .filter_map(|reference| Some((*by_uid.get(&reference.uid)?, reference)))
+            .filter(|(owner, _)| *owner != at);
+        let owner = owners.min_by_key(|(_, reference)| reference.controller != Some(true));
+        let namespace = namespaces.get(&*fate.object.namespace).copied();
+        match (owner, namespace) {
+            (Some((owner, reference)), _) => {
+                let relation = match reference.is_blocking() && by_blocking {
+                    true => Relation::BlockingReference,
+                    false => Relation::Reference,
+                };
+                children[owner].push((at, relation));
             }
+            (None, Some(namespace)) if namespace != at => {
+                children[namespace].push((at, Relation::Namespace));
+            }
+            (None, _) => roots.push((at, Relation::Reference)),
         }
-        tree
     }
+    (roots, children)
 }

@@ -71,8 +71,6 @@ pub(crate) fn without_instances(nodes: &[&str]) -> Assumptions {
 /// Names of controllers.
 pub(crate) const JOBS: &str = "ttl-after-finished-controller";
 pub(crate) const NODES: &str = "cloud-node-lifecycle-controller";
-/// The controller that taints nodes by their conditions.
-pub(crate) const NODE_TAINTS: &str = "node-lifecycle-controller";
 pub(crate) const PODS: &str = "pod-garbage-collector-controller";
 
 /// podgc with this threshold.

@@ -4,7 +4,6 @@
 mod agreement;
 mod fixture;
 mod forecasts;
-mod kubelets;
 mod partial;
 mod report;
 mod texts;

@@ -1,10 +1,10 @@
 //! Undetermined outcomes: missing owners, unreadable objects, incomplete namespaces.
 
-use kubegc_fixtures::{Fixture, owned_by, owner};
+use kubegc_fixtures::{Fixture, owned_by};
 use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, VERSION, at, at_most, cluster, cluster_with_all, condition, noon, predict};
+use crate::fixture::{DAY, VERSION, at, at_most, cluster, cluster_with_all, noon, predict};
 
 fn question() -> Question {
     Question::new(VERSION).up_to(DAY).at(noon())
@@ -128,78 +128,6 @@ fn a_terminating_set_that_was_not_read_keeps_its_claims() {
 }
 
 #[test]
-fn claims_of_an_unread_set_are_undetermined_also_after_its_deletion() {
-    for is_read in [true, false] {
-        let mut fixture = set_with_claims(&json!({
-            "replicas": 2,
-            "persistentVolumeClaimRetentionPolicy": { "whenDeleted": "Delete", "whenScaled": "Retain" },
-            "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
-        }));
-        let set = &mut fixture.objects[0];
-        let metadata = set["metadata"].as_object_mut().unwrap();
-        metadata.retain(|field, _| !field.starts_with("deletion") && field != "finalizers");
-        set["metadata"]["ownerReferences"] = json!([owner("batch/v1", "Job", "setup", true)]);
-        if !is_read {
-            set.as_object_mut().unwrap().remove("spec");
-        }
-        for name in ["db-0", "db-1"] {
-            let owned = owned_by("apps/v1", "StatefulSet", "db");
-            ended_pod(&mut fixture, name, -9_000, owned);
-        }
-        let job = json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", 0) });
-        fixture.add("batch/v1", "Job", "shop", "setup", job);
-        let forecast = predict(&cluster(&fixture), &question());
-        let words = ["db", "data-db-0", "data-db-1", "data-web-0"];
-        let words = words.map(|name| fate(&forecast, name).map(Fate::word));
-        let of_set = Some(if is_read { "deleted" } else { "undetermined" });
-        assert_eq!(words, [Some("deleted"), of_set, of_set, Some("kept")]);
-    }
-}
-
-/// A set that is being deleted in the foreground, with one pod on a node unknown to the cloud provider
-/// and another on one that is ready.
-fn set_on_a_node_with_unknown_status() -> Fixture {
-    let mut fixture = set_with_claims(&json!({
-        "replicas": 2,
-        "volumeClaimTemplates": [{ "metadata": { "name": "data" } }],
-    }));
-    for (name, status) in [("silent", "Unknown"), ("ready", "True")] {
-        let node = json!({
-            "spec": { "providerID": "cloud://1" },
-            "status": { "conditions": [{ "type": "Ready", "status": status, "lastTransitionTime": at(-3_600) }] },
-        });
-        fixture.add("v1", "Node", "", name, node);
-    }
-    for (name, node) in [("db-0", "silent"), ("db-1", "ready")] {
-        let volume =
-            json!({ "name": "data", "persistentVolumeClaim": { "claimName": format!("data-{name}") } });
-        let pod = json!({
-            "metadata": { "ownerReferences": [owner("apps/v1", "StatefulSet", "db", true)] },
-            "spec": { "nodeName": node, "containers": [], "volumes": [volume] },
-            "status": { "phase": "Running" },
-        });
-        fixture.add("v1", "Pod", "shop", name, pod);
-    }
-    fixture
-}
-
-#[test]
-fn objects_with_one_fate_in_every_case_are_determined() {
-    let forecast = predict(&cluster(&set_on_a_node_with_unknown_status()), &question());
-    let words = |names: &[&str]| -> Vec<Option<&str>> {
-        let fates = names.iter().map(|name| fate(&forecast, name).map(Fate::word));
-        fates.collect()
-    };
-    assert_eq!(words(&["silent", "db-0"]), [Some("undetermined"); 2]);
-    // The claims are retained in any case, a kubelet ends the pod in any case, and no one removes the
-    // finalizer of the set.
-    assert_eq!(
-        words(&["data-db-0", "data-db-1", "db-1", "db"]),
-        [Some("kept"), Some("kept"), Some("deleted"), Some("terminating")]
-    );
-}
-
-#[test]
 fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     let retained = json!({ "replicas": 0, "volumeClaimTemplates": [{ "metadata": { "name": "data" } }] });
     let fixture = set_with_claims(&retained);
@@ -213,4 +141,30 @@ fn claims_that_may_belong_to_an_undumped_set_are_a_finding() {
     // Two are of the set that is there.
     let reported = "the list of statefulsets is not complete: claims named like those of a StatefulSet (1) may be deleted with it, and their volumes with them";
     assert_eq!(of_sets(&["pods", "persistentvolumeclaims"]), [reported]);
+}
+
+#[test]
+fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
+    let mut fixture = Fixture::default();
+    let overdue = json!({
+        "metadata": { "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 30 },
+        "spec": { "nodeName": "unseen", "containers": [] },
+        "status": { "phase": "Running" },
+    });
+    fixture.add("v1", "Pod", "shop", "somewhere", overdue);
+    let cluster = cluster_with_all(&fixture, &["pods"]);
+    let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    assert_eq!(forecast.removals().count(), 0);
+    assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
+    let Fate::Undetermined { missing, .. } = &forecast.fates[0].fate else {
+        panic!("whether its kubelet runs is not known")
+    };
+    let missing: Vec<String> = missing.iter().map(ToString::to_string).collect();
+    assert!(
+        missing.contains(
+            &"when pod/somewhere -n shop ends: whether the kubelet of node unseen runs is not known"
+                .to_owned()
+        ),
+        "{missing:?}"
+    );
 }
