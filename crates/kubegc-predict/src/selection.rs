@@ -205,7 +205,7 @@ impl Selection {
 
     fn of_manifests(&self, cluster: &Facts) -> Result<Vec<Target>, PredictError> {
         let mut targets = Vec::new();
-        for manifest in self.manifests.iter().flat_map(Snapshot::views) {
+        for manifest in self.manifests.iter().flat_map(Snapshot::objects) {
             // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
             let kind = match split_api_version(manifest.api_version()).0 {
                 "" => format!("{}.v1", manifest.kind()),

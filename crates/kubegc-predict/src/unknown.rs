@@ -55,20 +55,20 @@ fn contents<'a>(
 ) -> impl Iterator<Item = (Missing, Vec<u32>)> + 'a {
     let has_content = |position: &u32| cluster.has(*position, HAS_CONTENT);
     scope.affected().filter(has_content).filter_map(move |position| {
-        let object = cluster.object(position);
-        let end = simulation.server.object(object.kind_id?, "", &object.meta.name);
-        if end.is_some_and(|end| end.meta.uid == object.meta.uid) {
+        let object = cluster.view(position);
+        let end = simulation.server.object(object.kind_id()?, "", object.name());
+        if end.is_some_and(|end| end.meta.uid == *object.uid()) {
             return None;
         }
-        let is_namespace = *object.kind == *"Namespace";
+        let is_namespace = **object.kind() == *"Namespace";
         let is_content = |kind: &&ApiResource| match is_namespace {
             true => kind.is_namespaced(),
-            false => format!("{}.{}", kind.resource, kind.group) == *object.meta.name,
+            false => format!("{}.{}", kind.resource, kind.group) == **object.name(),
         };
         let kinds = cluster.collectable_kinds().filter(is_content);
         let completeness = &cluster.snapshot.completeness;
         let unlisted = kinds.filter(|kind| match is_namespace {
-            true => cluster.is_unlisted(kind, &object.meta.name),
+            true => cluster.is_unlisted(kind, object.name()),
             false => !completeness.of(&kind.group, &kind.kind).is_complete(),
         });
         let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();

@@ -12,7 +12,7 @@ use kubegc_core::{
 };
 use kubegc_objects::Reason;
 use kubegc_sim::{ApiServer, StoredObject};
-use kubegc_snapshot::SnapshotObject;
+use kubegc_snapshot::ObjectView;
 
 use crate::{
     BlockedBy, Blocking, NotRemoved, Remaining, Wait,
@@ -28,11 +28,11 @@ pub(crate) fn waits_for(
     cluster: &Facts,
     simulation: &Simulation,
     refusals: &Refusals<'_>,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     end: &ObjectMeta,
 ) -> Vec<Wait> {
     let server = &simulation.server;
-    let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
+    let kind = object.kind_id().map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
     let mut waits = refused(refusals, end);
     let conversions = failed_conversions(simulation, object, end);
@@ -61,7 +61,9 @@ pub(crate) fn waits_for(
         });
     }
     if is("", "Namespace") {
-        let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+        let stored = object
+            .kind_id()
+            .and_then(|kind| server.object(kind, "", &end.name));
         let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
         let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
         for name in names {
@@ -151,7 +153,7 @@ fn unserved_owner(cluster: &Facts, object: &ObjectRef) -> Option<String> {
 fn content(
     simulation: &Simulation,
     refusals: &Refusals<'_>,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     end: &ObjectMeta,
     conversions: &[Wait],
 ) -> Vec<Wait> {
@@ -167,7 +169,9 @@ fn content(
     });
     let mut waits: Vec<Wait> = unavailable.collect();
     let server = &simulation.server;
-    let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+    let stored = object
+        .kind_id()
+        .and_then(|kind| server.object(kind, "", &end.name));
     let conditions = stored.and_then(|stored| stored.at(&["status", "conditions"])?.as_array());
     let is_failure = |condition: &serde_json::Value| {
         condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
@@ -207,7 +211,7 @@ fn content(
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(cluster: &Facts, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+fn removal(cluster: &Facts, simulation: &Simulation, object: ObjectView<'_>, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
     let assumptions = &cluster.assumptions;
     let reason = known.and_then(|known| match known.owner {
@@ -227,7 +231,7 @@ fn removal(cluster: &Facts, simulation: &Simulation, object: &SnapshotObject, na
 fn idle(
     cluster: &Facts,
     simulation: &Simulation,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     owner: Owner,
     finalizer: &str,
 ) -> NotRemoved {
@@ -235,7 +239,7 @@ fn idle(
         return NotRemoved::Assumed;
     };
     let within = silent.within;
-    let lasted = deletion_requested_at(&object.meta).map(|since| simulation.plane.began().since(since));
+    let lasted = deletion_requested_at(&object.meta()).map(|since| simulation.plane.began().since(since));
     match lasted.filter(|lasted| *lasted > within) {
         Some(lasted) => NotRemoved::Overdue { lasted, within },
         None => NotRemoved::Elsewhere,
@@ -243,15 +247,15 @@ fn idle(
 }
 
 /// The reason for which a controller keeps an object now.
-fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> Option<NotRemoved> {
+fn kept(simulation: &Simulation, object: ObjectView<'_>, controller: &str) -> Option<NotRemoved> {
     let manager = simulation.plane.manager();
     let mut names = manager.controllers().map(|running| running.info().name);
     if !names.any(|name| name == controller) {
         return Some(NotRemoved::NotRunning);
     }
-    let meta = &object.meta;
+    let meta = object.meta();
     // Pods are counted by the controller of their Job.
-    let name = match meta.controller().filter(|_| *object.kind == *"Pod") {
+    let name = match meta.controller().filter(|_| **object.kind() == *"Pod") {
         Some(job) => &job.name,
         None => &meta.name,
     };
@@ -294,16 +298,16 @@ fn remaining(
     found.into_values().collect()
 }
 
-fn node_of(object: &SnapshotObject) -> Option<Arc<str>> {
+fn node_of(object: ObjectView<'_>) -> Option<Arc<str>> {
     let record = object.record();
     let node = record.pod()?.node_name.known().filter(|name| !name.is_empty())?;
     Some(Arc::clone(node))
 }
 
 /// The failed conversions that an object waits for.
-fn failed_conversions(simulation: &Simulation, object: &SnapshotObject, end: &ObjectMeta) -> Vec<Wait> {
+fn failed_conversions(simulation: &Simulation, object: ObjectView<'_>, end: &ObjectMeta) -> Vec<Wait> {
     let server = &simulation.server;
-    let Some(kind) = object.kind_id.filter(|_| server.has_broken_conversions()) else {
+    let Some(kind) = object.kind_id().filter(|_| server.has_broken_conversions()) else {
         return Vec::new();
     };
     let collectors = [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN];

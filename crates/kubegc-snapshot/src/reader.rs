@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that
-    /// the object is [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and
+    /// the object is [flawed](crate::ObjectView::is_flawed). Manifests are objects without uid and
     /// resourceVersion.
     #[must_use]
     pub fn default_namespace(mut self, namespace: &str) -> Self {

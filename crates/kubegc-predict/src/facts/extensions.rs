@@ -19,7 +19,7 @@ use kubegc_core::{
     record::{Condition, Resource},
 };
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
-use kubegc_snapshot::{Details, Snapshot, SnapshotObject};
+use kubegc_snapshot::{Details, ObjectView, Snapshot};
 
 use super::{
     Facts, conditions,
@@ -40,13 +40,13 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
         .iter()
         .flat_map(|kind| objects(snapshot, ADMISSION, kind))
     {
-        let Some(Details::Webhooks(of_configuration)) = configuration.details.as_deref() else {
+        let Some(Details::Webhooks(of_configuration)) = configuration.details() else {
             continue;
         };
         for webhook in of_configuration {
             webhooks.push(AdmissionWebhook {
-                kind: Arc::clone(&configuration.kind),
-                configuration: Arc::clone(&configuration.meta.name),
+                kind: Arc::clone(configuration.kind()),
+                configuration: Arc::clone(configuration.name()),
                 failure: failure(snapshot, assumptions, webhook.service.as_ref(), &webhook.name),
                 webhook: webhook.clone(),
             });
@@ -59,12 +59,12 @@ pub(super) fn webhooks(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<Ad
 pub(super) fn conversions(snapshot: &Snapshot, assumptions: &Assumptions) -> Vec<ConversionWebhook> {
     let definitions = objects(snapshot, EXTENSIONS, "CustomResourceDefinition");
     let conversions = definitions.filter_map(|definition| {
-        let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
+        let Some(Details::CustomResourceDefinition(details)) = definition.details() else {
             return None;
         };
         let converter = details.converter.as_ref()?;
         let stored = details.versions.iter().find(|version| version.storage)?;
-        let name = &definition.meta.name;
+        let name = definition.name();
         Some(ConversionWebhook {
             definition: Arc::clone(name),
             storage_version: Arc::clone(&stored.name),
@@ -83,8 +83,8 @@ pub(super) fn policies(
     let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
     let kinds = ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"];
     for object in kinds.iter().flat_map(|kind| objects(snapshot, ADMISSION, kind)) {
-        let name = Arc::clone(&object.meta.name);
-        match object.details.as_deref() {
+        let name = Arc::clone(object.name());
+        match object.details() {
             Some(Details::AdmissionPolicy(policy)) => drop(policies.insert(name, Policy::clone(policy))),
             Some(Details::AdmissionBinding(one)) => drop(bindings.insert(name, PolicyBinding::clone(one))),
             _ => {}
@@ -120,7 +120,7 @@ pub(super) fn aggregated_apis(
 ) -> BTreeMap<Arc<str>, AggregatedApi> {
     let mut apis = BTreeMap::new();
     for object in objects(snapshot, REGISTRATION, "APIService") {
-        let Some(Details::ApiService(details)) = object.details.as_deref() else {
+        let Some(Details::ApiService(details)) = object.details() else {
             continue;
         };
         let Some(service) = &details.service else { continue };
@@ -138,7 +138,7 @@ pub(super) fn aggregated_apis(
             since: available.and_then(|one| one.last_transition_time),
             failure,
         };
-        apis.insert(Arc::clone(&object.meta.name), api);
+        apis.insert(Arc::clone(object.name()), api);
     }
     // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
     let is_dumped = !snapshot.positions_of_kind(REGISTRATION, "APIService").is_empty();
@@ -299,7 +299,7 @@ impl Facts {
         }
         let mut assumed: Vec<&Arc<str>> = assumptions.acting.keys().collect();
         assumed.retain(|name| finalizers::find(name).is_none() && !names.contains(&***name));
-        for view in snapshot.views().filter(|_| !assumed.is_empty()) {
+        for view in snapshot.objects().filter(|_| !assumed.is_empty()) {
             names.extend(view.finalizers().map(|name| &**name));
         }
         check("finalizer or component", assumed.into_iter(), names)
@@ -338,7 +338,7 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
     const BEGIN: &str = "unable to retrieve the complete list of server APIs: ";
     let mut failed = BTreeMap::new();
     for position in snapshot.positions_of_kind("", Resource::Namespaces.kind()) {
-        let record = snapshot.record_at(position);
+        let record = snapshot.object(position).map(|object| object.record());
         let Some(record) = record.filter(|record| record.meta.is_deleting()) else {
             continue;
         };
@@ -365,7 +365,7 @@ fn failed_discoveries(snapshot: &Snapshot) -> BTreeMap<String, (Arc<str>, Option
     failed
 }
 
-fn objects<'s>(snapshot: &'s Snapshot, group: &str, kind: &str) -> impl Iterator<Item = SnapshotObject> + 's {
+fn objects<'s>(snapshot: &'s Snapshot, group: &str, kind: &str) -> impl Iterator<Item = ObjectView<'s>> {
     let positions = snapshot.positions_of_kind(group, kind);
     positions.filter_map(|position| snapshot.object(position))
 }

@@ -134,8 +134,7 @@ impl Facts {
             found.map(|at| at as u32)
         };
         if **view.kind() == *DEFINITION
-            && let Some(details) = self.object(position).details
-            && let Details::CustomResourceDefinition(definition) = &*details
+            && let Some(Details::CustomResourceDefinition(definition)) = view.details()
         {
             found.add(self.named(&definition.group, &definition.kind), Relation::Follows);
             for version in &definition.versions {
@@ -188,7 +187,7 @@ impl Facts {
     pub(super) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
-            for (position, view) in self.snapshot.views().enumerate() {
+            for (position, view) in self.snapshot.objects().enumerate() {
                 let content = by_namespace.entry_ref(view.namespace()).or_default();
                 content.push(position as u32);
             }

@@ -25,10 +25,10 @@ pub(super) enum Failure {
 /// Why no request reaches a Service; `None` if requests reach it, or if the dump does not show it.
 pub(super) fn failure(snapshot: &Snapshot, service: &ServiceName) -> Option<Failure> {
     let (namespace, name) = service;
-    let Some(position) = snapshot.position("", Resource::Services.kind(), namespace, name) else {
+    let Some(object) = snapshot.find("", Resource::Services.kind(), namespace, name) else {
         return is_complete(snapshot, Resource::Services, namespace).then_some(Failure::NotFound);
     };
-    let record = snapshot.record_at(position)?;
+    let record = object.record();
     let selector = record.service()?.selector.known()?.as_ref();
     // The endpoints of a Service without a selector are written by hand, or it is another name of a host.
     let selector = selector.filter(|labels| !labels.is_empty())?;
@@ -58,8 +58,8 @@ fn of_slices(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<Rea
         meta.namespace == *namespace && label.is_some_and(|label| label == name)
     };
     let ready = slices
-        .filter(|slice| is_its(&slice.meta))
-        .map(|slice| match slice.details.as_deref() {
+        .filter(|slice| is_its(&slice.meta()))
+        .map(|slice| match slice.details() {
             Some(Details::EndpointSlice { has_ready }) => Some(*has_ready),
             _ => None,
         });
@@ -78,7 +78,7 @@ fn of_slices(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<Rea
 /// By its Endpoints, which have the same name.
 fn of_endpoints(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<Ready> {
     let kind = Resource::Endpoints.kind();
-    let record = snapshot.record_at(snapshot.position("", kind, namespace, name)?)?;
+    let record = snapshot.find("", kind, namespace, name)?.record();
     Some(match *record.endpoints()?.has_ready_address.known()? {
         true => Ok(()),
         false => Err(format!("endpoints/{name} has no addresses")),
@@ -88,7 +88,7 @@ fn of_endpoints(snapshot: &Snapshot, (namespace, name): &ServiceName) -> Option<
 /// By the pods that its selector matches.
 fn of_pods(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSelector) -> Option<Ready> {
     let pods = snapshot.positions_of_kind("", Resource::Pods.kind());
-    let pods = pods.filter_map(|position| snapshot.view(position));
+    let pods = pods.filter_map(|position| snapshot.object(position));
     let pods = pods
         .filter(|pod| pod.namespace() == namespace)
         .map(|pod| pod.record());
@@ -125,7 +125,7 @@ fn scaled_to_zero(snapshot: &Snapshot, namespace: &Arc<str>, selector: &LabelSel
     let resource = Resource::Deployments;
     let mut positions = snapshot.positions_of_kind(resource.group(), resource.kind());
     positions.find_map(|position| {
-        let view = snapshot.view(position)?;
+        let view = snapshot.object(position)?;
         let record = view.record();
         let deployment = record.deployment()?;
         let mut labels = deployment.selector.known()?.match_labels.iter();

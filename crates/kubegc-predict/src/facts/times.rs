@@ -10,7 +10,7 @@ use kubegc_snapshot::Snapshot;
 
 /// The time of the newest event that the dump shows.
 pub(super) fn newest_time(snapshot: &Snapshot) -> Timestamp {
-    let records = (0..snapshot.len()).filter_map(|position| snapshot.record_at(position));
+    let records = snapshot.objects().map(|object| object.record());
     let times = records.filter_map(|record| {
         let changed = conditions(&record).iter();
         let changed =

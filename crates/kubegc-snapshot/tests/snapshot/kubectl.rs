@@ -210,7 +210,7 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
     );
     assert_eq!(findings(&snapshot), [""; 0]);
     let found = snapshot.find("", "Pod", "shop", "a").expect("a pod");
-    assert_eq!(found.details, None, "fields unknown to the API are unread");
+    assert_eq!(found.details(), None, "fields unknown to the API are unread");
     // In a stream the selfLink contains the kind; without a link, an unknown kind is an error.
     assert_eq!(
         render(&read("dump", nodes.as_bytes()).expect("nodes")),
