@@ -229,6 +229,14 @@ impl SnapshotError {
         }
     }
 
+    /// The place, and the full text without it.
+    pub(crate) fn at_place(&self) -> (Option<Place>, String) {
+        let (place, text) = (self.place(), self.full_text());
+        let begin = place.as_ref().map(|place| format!("{place}: "));
+        let detail = begin.and_then(|begin| Some(text.strip_prefix(&begin)?.to_owned()));
+        (place, detail.unwrap_or(text))
+    }
+
     /// The message with all its causes, as a person wants to read it.
     pub fn full_text(&self) -> String {
         let mut text = self.to_string();

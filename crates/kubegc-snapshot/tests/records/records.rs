@@ -1,7 +1,5 @@
 //! Objects with and without a body, fields of other kinds, and what is kept of texts.
 
-use std::sync::Arc;
-
 use kubegc_controllers::Documents;
 use kubegc_core::{
     KubernetesVersion,
