@@ -93,7 +93,6 @@ impl<'t> Parts<'t> {
     }
 }
 
-/// The format and the exponent of a suffix.
 fn unit(suffix: &str) -> Option<(QuantityFormat, i32)> {
     if let Some((exponent, _)) = DECIMAL.iter().find(|(_, known)| *known == suffix) {
         return Some((QuantityFormat::DecimalSi, *exponent));

@@ -73,7 +73,6 @@ pub enum SnapshotError {
     #[error("{file}: looks like {looks_like}, which is not read; {advice}")]
     Refused {
         file: Arc<str>,
-        /// The likely format.
         looks_like: &'static str,
         advice: &'static str,
     },

@@ -80,7 +80,6 @@ struct Listing {
     missing: u64,
 }
 
-/// A kind and a namespace.
 type Key = (GroupKind, Arc<str>);
 
 /// The complete lists, by kind and namespace.
