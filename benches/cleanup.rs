@@ -58,7 +58,7 @@ fn lists(cluster: &Cluster, controller: &dyn Controller) -> Vec<(Resource, Vec<R
     let snapshot = cluster.snapshot();
     let list = |resource: Resource| {
         let positions = snapshot.positions_of_kind(resource.group(), resource.kind());
-        let records = positions.filter_map(|position| snapshot.record_at(position));
+        let records = positions.filter_map(|position| Some(snapshot.object(position)?.record()));
         (resource, records.collect())
     };
     controller.info().resources.iter().copied().map(list).collect()

@@ -59,9 +59,10 @@ fn graph(snapshot: &Snapshot, version: KubernetesVersion) -> Graph {
     let mut graph = Graph::new(version);
     let mut effects = Vec::new();
     for object in snapshot.objects() {
-        let kind = graph.kind(&object.api_version, &object.kind);
+        let kind = graph.kind(object.api_version(), object.kind());
+        let meta = object.meta();
         let event = Event::Applied {
-            object: Observed::of(kind, &object.meta),
+            object: Observed::of(kind, &meta),
             old: None,
         };
         graph.apply(&event, &mut effects);
@@ -89,7 +90,7 @@ fn filter(arguments: &Arguments, snapshot: &Snapshot) -> Result<DotFilter, Strin
             .objects()
             .find(|object| object.object_ref().short() == *wanted);
         let object = found.ok_or_else(|| format!("no object {wanted} was read"))?;
-        uids.push(object.meta.uid.clone());
+        uids.push(object.uid().clone());
     }
     Ok(if uids.is_empty() {
         DotFilter::All

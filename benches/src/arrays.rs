@@ -20,15 +20,16 @@ impl Arrays {
         let positions: std::collections::BTreeMap<_, u32> = snapshot
             .objects()
             .enumerate()
-            .map(|(at, object)| (object.meta.uid.clone(), at as u32))
+            .map(|(at, object)| (object.uid().clone(), at as u32))
             .collect();
         let mut by_owner: Vec<Vec<u32>> = vec![Vec::new(); snapshot.len()];
         let mut roots = Vec::new();
         for (at, object) in snapshot.objects().enumerate() {
-            if object.meta.owner_references.is_empty() {
+            let owners = object.owner_references();
+            if owners.len() == 0 {
                 roots.push(at as u32);
             }
-            for owner in &object.meta.owner_references {
+            for owner in owners {
                 by_owner[positions[&owner.uid] as usize].push(at as u32);
             }
         }

@@ -79,7 +79,7 @@ fn check(snapshot: &Snapshot) {
             reference.name.clone(),
         );
         let found = snapshot.find(&key.0, &key.1, &key.2, &key.3);
-        assert_eq!(found.as_ref(), Some(&object));
+        assert_eq!(format!("{found:?}"), format!("{:?}", Some(object)));
         assert!(last < Some(key.clone()), "{key:?} after {last:?}");
         last = Some(key);
     }
@@ -88,16 +88,10 @@ fn check(snapshot: &Snapshot) {
     }
 }
 
-fn describe(
-    snapshot: &Snapshot,
-) -> (
-    Vec<kubegc_snapshot::SnapshotObject>,
-    Vec<String>,
-    &kubegc_snapshot::Completeness,
-) {
+fn describe(snapshot: &Snapshot) -> (Vec<String>, Vec<String>, &kubegc_snapshot::Completeness) {
     let findings = snapshot.findings.iter().map(ToString::to_string);
     (
-        snapshot.objects().collect(),
+        snapshot.objects().map(|object| format!("{object:?}")).collect(),
         findings.collect(),
         &snapshot.completeness,
     )

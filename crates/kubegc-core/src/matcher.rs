@@ -290,7 +290,7 @@ mod tests {
         for (matcher, text, expected) in cases {
             let found: String = REQUESTS
                 .iter()
-                .map(|request| if matcher.matches(request) { 'y' } else { '-' })
+                .map(|text| if matcher.matches(&request(text)) { 'y' } else { '-' })
                 .collect();
             assert_eq!((&*matcher.to_string(), &*found), (text, expected));
         }
@@ -303,15 +303,9 @@ mod tests {
         let texts = |text: &str| text.split_whitespace().map(Arc::from).collect::<Vec<Arc<str>>>();
         let [namespaced, cluster] = [Some(Scope::Namespaced), Some(Scope::Cluster)];
         let requests = [
-            (
-                request("", "DELETE", "apps", "deployments", "", "shop", "web"),
-                namespaced,
-            ),
-            (
-                request("", "UPDATE", "", "pods", "status", "shop", "web"),
-                namespaced,
-            ),
-            (request("", "DELETE", "", "nodes", "", "", "a"), cluster),
+            (request("- DELETE apps deployments - shop web"), namespaced),
+            (request("- UPDATE - pods status shop web"), namespaced),
+            (request("- DELETE - nodes - - a"), cluster),
         ];
         for (operations, version, resources, scope, expected) in [
             ("DELETE", "v1", "deployments", None, "y--"),
@@ -345,35 +339,26 @@ mod tests {
         }
     }
 
-    const REQUESTS: [RequestAttributes<'_>; 6] = [
-        request("kubectl/v1.30.0", "create", "", "pods", "", "shop", ""),
-        request("operator", "list", "apps", "deployments", "", "shop", ""),
-        request("operator", "patch", "", "pods", "status", "shop", "web"),
-        request(
-            "operator",
-            "update",
-            "apps",
-            "deployments",
-            "scale",
-            "bank",
-            "web",
-        ),
-        request("operator", "delete", "x", "nodes", "", "", "web"),
-        RequestAttributes {
-            path: Some("/healthz/etcd"),
-            ..request("operator", "get", "", "", "", "", "")
-        },
+    const REQUESTS: [&str; 6] = [
+        "kubectl/v1.30.0 create - pods - shop -",
+        "operator list apps deployments - shop -",
+        "operator patch - pods status shop web",
+        "operator update apps deployments scale bank web",
+        "operator delete x nodes - - web",
+        "operator get /healthz/etcd",
     ];
 
-    const fn request<'a>(
-        user: &'a str,
-        verb: &'a str,
-        group: &'a str,
-        resource: &'a str,
-        subresource: &'a str,
-        namespace: &'a str,
-        name: &'a str,
-    ) -> RequestAttributes<'a> {
+    /// User and verb, then group, resource, subresource, namespace and name, or a path; a dash is none.
+    fn request(text: &str) -> RequestAttributes<'_> {
+        let words = text.split(' ').map(|word| if word == "-" { "" } else { word });
+        let (words, path) = match words.collect::<Vec<_>>()[..] {
+            [user, verb, path] => ([user, verb, "", "", "", "", ""], Some(path)),
+            [user, verb, group, resource, subresource, namespace, name] => {
+                ([user, verb, group, resource, subresource, namespace, name], None)
+            }
+            _ => panic!("{text}: seven words, or three"),
+        };
+        let [user, verb, group, resource, subresource, namespace, name] = words;
         RequestAttributes {
             user,
             verb,
@@ -384,7 +369,7 @@ mod tests {
             name,
             version: "",
             scope: None,
-            path: None,
+            path,
         }
     }
 }

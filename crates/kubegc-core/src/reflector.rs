@@ -28,7 +28,6 @@ pub trait Source<T: 'static>: Send + Sync {
 
 /// All objects of a resource at one version.
 pub struct Listed<T> {
-    /// The objects.
     pub items: Vec<T>,
     /// The version from which a watch continues.
     pub resource_version: ResourceVersion,
@@ -93,7 +92,6 @@ enum Outcome<T> {
         events: Vec<WatchItem<T>>,
         /// The version of the last event that has one.
         version: ResourceVersion,
-        /// The end of the watch, if it ended.
         ended: Option<Result<(), StoreError>>,
         stream: Box<dyn WatchStream<T>>,
     },

@@ -30,7 +30,6 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// A refusal with this message.
     pub fn refused(message: impl Into<String>) -> Self {
         Self::Refused {
             message: message.into(),

@@ -9,7 +9,6 @@ use async_trait::async_trait;
 
 use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, error::StoreError};
 
-/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 #[display("{}", self.content_type())]
 pub enum PatchType {
@@ -79,10 +78,8 @@ pub enum WatchItem<T = ObjectMeta> {
     Bookmark(ResourceVersion),
 }
 
-/// The result of discovery.
 #[derive(Clone, Debug, Default)]
 pub struct Discovered {
-    /// The kinds.
     pub catalog: Catalog,
     /// The error of each group version that could not be discovered, by its apiVersion: its kinds are
     /// unknown, not absent. The empty apiVersion means discovery as a whole.
@@ -98,10 +95,8 @@ impl From<Catalog> for Discovered {
     }
 }
 
-/// The result of a DELETE.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deleted {
-    /// The object is removed.
     Removed,
     /// The object is terminating, in this state.
     Terminating(Box<ObjectMeta>),

@@ -151,7 +151,6 @@ impl Store {
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
-    /// Group and kind of a type.
     pub fn group_kind(&self, id: TypeId) -> (&str, &str) {
         let (api_version, kind) = self.type_texts(id);
         (split_api_version(api_version).0, kind)

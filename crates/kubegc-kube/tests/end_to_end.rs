@@ -210,15 +210,15 @@ async fn a_snapshot_declares_the_kinds_that_it_listed_complete() {
         of("", "Secret")
     );
     let shop = snapshot.find("", "Namespace", "", "shop").expect("there");
-    assert!(shop.details.is_some(), "namespaces are read whole");
+    assert!(shop.details().is_some(), "namespaces are read whole");
     let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
-    assert!(leaf.details.is_none(), "only metadata is read of others");
+    assert!(leaf.details().is_none(), "only metadata is read of others");
     assert!(snapshot.findings.is_empty(), "{:?}", snapshot.findings);
     let mut options = SnapshotOptions::default();
     options.whole = true;
     let snapshot = kubegc_kube::snapshot(&me, &options).await.expect("a snapshot");
     let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
-    assert!(leaf.details.is_some(), "all kinds are read whole");
+    assert!(leaf.details().is_some(), "all kinds are read whole");
 }
 
 /// All kinds that the collector of a version monitors are listed, so that a forecast misses no dependent.

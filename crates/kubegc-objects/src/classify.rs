@@ -79,7 +79,6 @@ impl Resolved {
     }
 }
 
-/// The verdict for an item.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// It has no owners, so it is not garbage.

@@ -56,7 +56,6 @@ enum State {
     Recheck(Box<Deletion>),
     /// The item is being deleted with its uid as the only precondition.
     DeleteAgain(Target),
-    /// The finalizer is being removed.
     Finalize(Removing),
     Over,
 }

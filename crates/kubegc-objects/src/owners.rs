@@ -50,7 +50,6 @@ fn name_of(api_version: &str, kind: &Arc<str>, namespace: &Arc<str>, name: &Arc<
 }
 
 impl Owners {
-    /// Indexes objects.
     pub fn new(objects: impl IntoIterator<Item = PartialObjectMetadata>) -> Self {
         let mut owners = Self::default();
         for object in objects {

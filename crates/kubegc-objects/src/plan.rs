@@ -252,7 +252,6 @@ struct Run<'a> {
     stored: BTreeMap<Key, Arc<ObjectMeta>>,
     removed: BTreeSet<Key>,
     actions: Vec<Action>,
-    /// The objects of the actions.
     written: BTreeMap<Uid, Arc<ObjectRef>>,
     now: Timestamp,
 }

@@ -291,7 +291,6 @@ pub enum AttemptError {
         owner: Arc<ObjectRef>,
         dependents: usize,
         failed: usize,
-        /// The first failure.
         first: Box<Self>,
     },
 }
@@ -331,7 +330,6 @@ pub enum Step {
     /// Perform this request and pass its response in, with the lane. If the attempt is one to orphan, more
     /// requests can follow at once.
     Request(Lane, Request),
-    /// Wait for responses.
     Wait,
     /// Continue after this time.
     Sleep(Duration),

@@ -83,7 +83,7 @@ proptest! {
     #[test]
     fn law_10_faults_that_stop_leave_nothing_behind(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
-        let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 30);
+        let mut schedule = Schedule::new(seed).with_faults(FAULTS, 30);
         prop_assert_eq!(schedule.run(&mut world, &cluster), RunEnd::Quiet, "calls continue forever");
         let end = remains(&cluster.objects, &world.server);
         prop_assert_eq!(&end, &calm(&cluster));
@@ -102,7 +102,7 @@ proptest! {
     #[test]
     fn law_10_calls_are_bounded(cluster in cluster(), seed: u64, began_before: bool) {
         let mut world = world(&cluster, began_before);
-        let mut schedule = Schedule::new(seed).with_faults(&FAULTS, 10);
+        let mut schedule = Schedule::new(seed).with_faults(FAULTS, 10);
         schedule.run(&mut world, &cluster);
         let edges: usize = cluster.objects.iter().map(|object| 1 + object.meta.owner_references.len()).sum();
         // Each object is verified when an owner is removed or waits, when a dependent is removed, and once

@@ -90,7 +90,7 @@ pub struct ObjectFate {
 impl ObjectFate {
     /// The object in the dump.
     pub fn before(&self) -> ObjectView<'_> {
-        let view = self.snapshot.view(self.position as usize);
+        let view = self.snapshot.object(self.position as usize);
         // The position was read from this snapshot, which does not change.
         view.unwrap_or_else(|| unreachable!("a fate has the position of its object"))
     }

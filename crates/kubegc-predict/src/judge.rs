@@ -47,8 +47,7 @@ fn kept(cluster: &Cluster, scope: &Scope, simulation: &Simulation) -> BTreeMap<u
         let object = cluster.view(position);
         let end = end(simulation, object)?;
         let fate = if end.is_deleting() {
-            let object = cluster.object(position);
-            let waits_for = waits_for(cluster, simulation, &refusals, &object, &end);
+            let waits_for = waits_for(cluster, simulation, &refusals, object, &end);
             Fate::Terminating { waits_for }
         } else {
             let owners: Vec<OwnerReference> = lost_owners(object, &end).collect();

@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use kubegc_control_plane::Refusal;
 use kubegc_core::{DeleteOptions, ObjectMeta, Uid, record::Resource};
 use kubegc_sim::{ApiServer, Response, StoredObject};
-use kubegc_snapshot::{Details, QuotaDetails, SnapshotObject};
+use kubegc_snapshot::{Details, ObjectView, QuotaDetails};
 use serde_json::{Map, json};
 
 use crate::{Cluster, Fate, ObjectFate, run};
@@ -24,8 +24,8 @@ pub(crate) fn refused_creation(
     let server = known
         .or_insert_with(|| server(cluster, fates, namespace))
         .as_mut()?;
-    let object = cluster.object(deleted.position);
-    refusal(&server.create(object.kind_id?, namespace, renewed(object)))
+    let object = cluster.view(deleted.position);
+    refusal(&server.create(object.kind_id()?, namespace, renewed(object)))
 }
 
 /// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.
@@ -34,11 +34,11 @@ fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<Ap
     let mut has_quotas = false;
     let is_of_namespace = |at: &u32| **cluster.view(*at).namespace() == *namespace;
     for position in cluster.named("", "ResourceQuota").filter(is_of_namespace) {
-        let object = cluster.object(position);
-        if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id, object.details.as_deref())
+        let object = cluster.view(position);
+        if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id(), object.details())
             && let Some(body) = limits(amounts)
         {
-            let stored = StoredObject::new(object.meta.clone(), Some(body.into()));
+            let stored = StoredObject::new(object.meta().into(), Some(body.into()));
             has_quotas |= server.insert(kind, stored).is_ok();
         }
     }
@@ -51,8 +51,8 @@ fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<Ap
         .iter()
         .filter(|fate| has_quotas && *fate.object.namespace == *namespace);
     for fate in counted.filter(is_deleted) {
-        let object = cluster.object(fate.position);
-        if let Some(kind) = object.kind_id
+        let object = cluster.view(fate.position);
+        if let Some(kind) = object.kind_id()
             && server.insert(kind, renewed(object)).is_ok()
         {
             let options = DeleteOptions {
@@ -87,26 +87,24 @@ fn limits(quota: &QuotaDetails) -> Option<Map<String, serde_json::Value>> {
 }
 
 /// An object as its controller creates it.
-fn renewed(object: SnapshotObject) -> StoredObject {
-    let mut stored = run::stored(object, &mut None);
-    stored.meta = ObjectMeta {
+fn renewed(object: ObjectView<'_>) -> StoredObject {
+    let meta = ObjectMeta {
         uid: Uid::default(),
         resource_version: Default::default(),
         deletion_timestamp: None,
         finalizers: Vec::new(),
         owner_references: Default::default(),
-        ..ObjectMeta::clone(&stored.meta)
-    }
-    .into();
-    stored
+        ..object.meta()
+    };
+    run::stored(object, meta.into(), &mut None)
 }
 
 /// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
 fn add_namespace(cluster: &Cluster, server: &mut ApiServer, namespace: &str) {
     let position = cluster.by_name(Resource::Namespaces, "", namespace);
-    let object = position.map(|at| cluster.object(at));
+    let object = position.map(|at| cluster.view(at));
     if let Some(object) = object
-        && let Some(kind) = object.kind_id
+        && let Some(kind) = object.kind_id()
     {
         // Its name was read.
         let _inserted = server.insert(kind, renewed(object));
@@ -128,13 +126,13 @@ impl Cluster {
         if !self.has_reviewers {
             return None;
         }
-        let SnapshotObject { meta, kind_id, .. } = self.object(position);
-        let (kind, namespace, name) = (kind_id?, Arc::clone(&meta.namespace), Arc::clone(&meta.name));
+        let object = self.view(position);
+        let (kind, namespace, name) = (object.kind_id()?, object.namespace(), object.name());
         let mut server = self.empty_server.clone();
-        add_namespace(self, &mut server, &namespace);
-        server.insert_meta(kind, meta).ok()?;
-        let mut changed = StoredObject::clone(server.object(kind, &namespace, &name)?);
+        add_namespace(self, &mut server, namespace);
+        server.insert_meta(kind, object.meta()).ok()?;
+        let mut changed = StoredObject::clone(server.object(kind, namespace, name)?);
         changed.meta.finalizers = Vec::new();
-        refusal(&server.update(kind, &namespace, &name, changed))
+        refusal(&server.update(kind, namespace, name, changed))
     }
 }

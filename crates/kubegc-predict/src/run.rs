@@ -17,12 +17,13 @@ use kubegc_controllers::{
     Wire, protection,
 };
 use kubegc_core::{
-    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope, Timestamp,
+    ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, OwnerReference, Scope as KindScope,
+    SharedMeta, Timestamp,
     metadata::FINALIZER_FOREGROUND,
     record::{Body, Node, Record, Resource},
 };
 use kubegc_sim::{ApiServer, Response, StoredObject};
-use kubegc_snapshot::{CrdDetails, Details, JsonDocuments, SnapshotObject};
+use kubegc_snapshot::{CrdDetails, Details, JsonDocuments, ObjectView};
 
 use crate::{
     Cluster, Intent, PredictError, Target,
@@ -387,12 +388,14 @@ fn load(
     let mut records = BTreeMap::<Resource, Vec<Record>>::new();
     let mut shared = None;
     for (&position, member) in &scope.members {
-        let object = cluster.object(position);
+        let object = cluster.view(position);
+        let meta = SharedMeta::from(object.meta());
         if let Some(resource) = cluster.resource_at(position).filter(|_| with_records) {
-            records.entry(resource).or_default().push(object.record());
+            let record = object.record_with(meta.clone());
+            records.entry(resource).or_default().push(record);
         }
-        let Some(kind) = object.kind_id else { continue };
-        let mut stored = stored(object, &mut shared);
+        let Some(kind) = object.kind_id() else { continue };
+        let mut stored = stored(object, meta, &mut shared);
         if *member == Member::Context {
             keep_owners_in_scope(cluster, scope, position, &mut stored);
         }
@@ -405,10 +408,11 @@ fn load(
 
 /// The stored form of an object. Objects with the same fields as the last one share them with it.
 pub(crate) fn stored(
-    object: SnapshotObject,
+    object: ObjectView<'_>,
+    meta: SharedMeta,
     last: &mut Option<(Arc<Body>, kubegc_sim::Body)>,
 ) -> StoredObject {
-    let body = match object.details.as_deref() {
+    let body = match object.details() {
         Some(Details::Body(fields)) => {
             let known = last.take().filter(|(known, _)| Arc::ptr_eq(known, fields));
             let (_, body) = last.insert(known.unwrap_or_else(|| {
@@ -421,7 +425,7 @@ pub(crate) fn stored(
         Some(Details::CustomResourceDefinition(definition)) => Some(body_of(definition)),
         _ => None,
     };
-    StoredObject::new(object.meta, body)
+    StoredObject::new(meta, body)
 }
 
 /// Removes the owners out of scope: an object that is only read keeps the others.

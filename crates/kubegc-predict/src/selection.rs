@@ -188,7 +188,7 @@ impl Selection {
             namespace: self.namespace.clone(),
             ..Self::default()
         };
-        let manifests = self.manifests.iter().flat_map(Snapshot::views);
+        let manifests = self.manifests.iter().flat_map(Snapshot::objects);
         let targets = manifests.map(|manifest| {
             // Of the core group, a kind alone may fit others; the version of a manifest may be another one.
             let kind = match split_api_version(manifest.api_version()).0 {
@@ -203,7 +203,12 @@ impl Selection {
 }
 
 /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
-fn namespaces_of(cluster: &Cluster, namespace: Option<&str>, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
+fn namespaces_of(
+    cluster: &Cluster,
+    namespace: Option<&str>,
+    kind: &ApiResource,
+    name: &str,
+) -> Vec<Arc<str>> {
     let is_in = |namespace: &str| {
         let found = cluster.find(kind, namespace, name);
         found.map(|_| vec![namespace.into()])

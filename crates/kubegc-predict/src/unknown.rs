@@ -80,16 +80,16 @@ impl Simulated<'_> {
             .affected()
             .filter(move |at| cluster.has(*at, HAS_CONTENT));
         with_content.filter_map(move |position| {
-            let object = cluster.object(position);
-            if object.kind_id.is_none() || end(&self.primary, cluster.view(position)).is_some() {
+            let object = cluster.view(position);
+            if object.kind_id().is_none() || end(&self.primary, cluster.view(position)).is_some() {
                 return None;
             }
             let completeness = &cluster.snapshot.completeness;
-            let is_namespace = *object.kind == *"Namespace";
+            let is_namespace = **object.kind() == *"Namespace";
             let is_unlisted = |kind: &&ApiResource| match is_namespace {
-                true => kind.is_namespaced() && cluster.is_unlisted(kind, &object.meta.name),
+                true => kind.is_namespaced() && cluster.is_unlisted(kind, object.name()),
                 false => {
-                    format!("{}.{}", kind.resource, kind.group) == *object.meta.name
+                    format!("{}.{}", kind.resource, kind.group) == **object.name()
                         && !completeness.of(&kind.group, &kind.kind).is_complete()
                 }
             };

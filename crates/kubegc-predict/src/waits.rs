@@ -10,7 +10,7 @@ use kubegc_controllers::{Key, NamespaceController};
 use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
 use kubegc_objects::Reason;
 use kubegc_sim::{ApiServer, StoredObject};
-use kubegc_snapshot::SnapshotObject;
+use kubegc_snapshot::ObjectView;
 
 use crate::{
     BlockedBy, Blocking, Cluster, Remaining, Wait, facts::deletion_requested_at, unknown::kubelet_of,
@@ -25,11 +25,11 @@ pub(crate) fn waits_for(
     cluster: &Cluster,
     simulation: &Simulation,
     refusals: &Refusals<'_>,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     end: &ObjectMeta,
 ) -> Vec<Wait> {
     let server = &simulation.server;
-    let kind = object.kind_id.map(|kind| &server.catalog()[kind]);
+    let kind = object.kind_id().map(|kind| &server.catalog()[kind]);
     let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
     let mut waits = refused(refusals, end);
     let conversions = failed_conversions(simulation, object, end);
@@ -58,7 +58,9 @@ pub(crate) fn waits_for(
         });
     }
     if is("", "Namespace") {
-        let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+        let stored = object
+            .kind_id()
+            .and_then(|kind| server.object(kind, "", &end.name));
         let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
         let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
         for name in names {
@@ -162,7 +164,7 @@ fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
 fn content(
     simulation: &Simulation,
     refusals: &Refusals<'_>,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     end: &ObjectMeta,
     conversions: &[Wait],
 ) -> Vec<Wait> {
@@ -178,7 +180,9 @@ fn content(
     });
     let mut waits: Vec<Wait> = unavailable.collect();
     let server = &simulation.server;
-    let stored = object.kind_id.and_then(|kind| server.object(kind, "", &end.name));
+    let stored = object
+        .kind_id()
+        .and_then(|kind| server.object(kind, "", &end.name));
     let conditions = stored.and_then(|stored| stored.at(&["status", "conditions"])?.as_array());
     let is_failure = |condition: &serde_json::Value| {
         condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
@@ -211,7 +215,7 @@ fn content(
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, name: &Arc<str>) -> Wait {
+fn removal(cluster: &Cluster, simulation: &Simulation, object: ObjectView<'_>, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
     let assumptions = &cluster.assumptions;
     let (reason, is_undecided) = match known.map(|known| known.owner) {
@@ -235,14 +239,14 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: &SnapshotObject, 
 fn idle(
     cluster: &Cluster,
     simulation: &Simulation,
-    object: &SnapshotObject,
+    object: ObjectView<'_>,
     owner: Owner,
     finalizer: &str,
 ) -> String {
     let Some(silent) = cluster.silent_owner(owner, finalizer) else {
         return "it is assumed not to act".to_owned();
     };
-    let lasted = deletion_requested_at(&object.meta).map(|since| simulation.plane.began().since(since));
+    let lasted = deletion_requested_at(&object.meta()).map(|since| simulation.plane.began().since(since));
     match lasted.filter(|lasted| *lasted > silent.within) {
         Some(lasted) => {
             let (lasted, within) = (span(lasted), span(silent.within));
@@ -253,15 +257,15 @@ fn idle(
 }
 
 /// The reason for which a controller keeps an object now, and whether it cannot decide.
-fn kept(simulation: &Simulation, object: &SnapshotObject, controller: &str) -> (Option<String>, bool) {
+fn kept(simulation: &Simulation, object: ObjectView<'_>, controller: &str) -> (Option<String>, bool) {
     let manager = simulation.plane.manager();
     let mut names = manager.controllers().map(|running| running.info().name);
     if !names.any(|name| name == controller) {
         return (Some("it does not run".to_owned()), false);
     }
-    let meta = &object.meta;
+    let meta = object.meta();
     // Pods are counted by the controller of their Job.
-    let name = match meta.controller().filter(|_| *object.kind == *"Pod") {
+    let name = match meta.controller().filter(|_| **object.kind() == *"Pod") {
         Some(job) => &job.name,
         None => &meta.name,
     };
@@ -311,9 +315,9 @@ fn remaining(
 }
 
 /// The failed conversions that an object waits for.
-fn failed_conversions(simulation: &Simulation, object: &SnapshotObject, end: &ObjectMeta) -> Vec<Wait> {
+fn failed_conversions(simulation: &Simulation, object: ObjectView<'_>, end: &ObjectMeta) -> Vec<Wait> {
     let server = &simulation.server;
-    let Some(kind) = object.kind_id.filter(|_| server.has_broken_conversions()) else {
+    let Some(kind) = object.kind_id().filter(|_| server.has_broken_conversions()) else {
         return Vec::new();
     };
     let collectors = [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN];

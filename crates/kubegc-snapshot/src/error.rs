@@ -73,7 +73,6 @@ pub enum SnapshotError {
     #[error("{file}: looks like {looks_like}, which is not read; {advice}")]
     Refused {
         file: Arc<str>,
-        /// The likely format.
         looks_like: &'static str,
         advice: &'static str,
     },
@@ -227,6 +226,14 @@ impl SnapshotError {
             | Self::TooMany { file, .. } => Some(Place::new(Arc::clone(file))),
             Self::NoObjects { .. } | Self::Declaration { .. } | Self::ApiResources { .. } => None,
         }
+    }
+
+    /// The place, and the full text without it.
+    pub(crate) fn at_place(&self) -> (Option<Place>, String) {
+        let (place, text) = (self.place(), self.full_text());
+        let begin = place.as_ref().map(|place| format!("{place}: "));
+        let detail = begin.and_then(|begin| Some(text.strip_prefix(&begin)?.to_owned()));
+        (place, detail.unwrap_or(text))
     }
 
     /// The message with all its causes, as a person wants to read it.

@@ -9,7 +9,7 @@ use crate::{ObjectName, Place};
 
 /// The category of a [`Finding`].
 ///
-/// The first group makes the affected kinds incomplete or the object [flawed](crate::SnapshotObject::flawed);
+/// The first group makes the affected kinds incomplete or the object [flawed](crate::ObjectView::is_flawed);
 /// the second only informs.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Display)]

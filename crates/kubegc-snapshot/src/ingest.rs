@@ -48,7 +48,6 @@ impl Source {
         }
     }
 
-    /// The error for the document.
     pub(crate) fn not_an_object(&self, problem: impl Into<String>) -> SnapshotError {
         SnapshotError::not_an_object(self.document(), problem)
     }
@@ -122,7 +121,6 @@ pub(crate) struct Ingest {
     pub(crate) pages: Vec<Page>,
     /// Documents that are not objects of the API: how many, and the first one.
     pub(crate) no_objects: Option<(u64, Finding)>,
-    /// The version in the dump.
     pub(crate) version: Option<DetectedVersion>,
     /// Items without a kind of the list that is being read.
     pub(crate) pending: Vec<Pending>,
@@ -377,7 +375,6 @@ impl Ingest {
         }
     }
 
-    /// The details of a kind.
     fn details(
         &mut self,
         kind: Option<Kind>,

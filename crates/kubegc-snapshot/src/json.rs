@@ -14,12 +14,14 @@ use crate::window::{Window, WindowError};
 /// A reason why a document could not be split.
 #[derive(Debug)]
 pub(crate) enum SplitError {
-    /// The window failed.
     Window(WindowError),
     /// The input ends inside the document.
     Truncated,
     /// The byte at this position of the window is not allowed there.
-    Unexpected { at: usize, expected: &'static str },
+    Unexpected {
+        at: usize,
+        expected: &'static str,
+    },
 }
 
 impl From<WindowError> for SplitError {
@@ -53,7 +55,6 @@ enum State {
     End,
 }
 
-/// Splits one document.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     state: State,
@@ -235,7 +236,6 @@ struct Member {
     /// Whether it is `items`, or `Items`.
     is_items: bool,
     is_internal: bool,
-    /// Whether its value is a list.
     is_list: bool,
 }
 

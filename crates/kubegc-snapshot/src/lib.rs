@@ -18,7 +18,7 @@
 //! | `/stats/summary`, KubeletConfiguration, `/configz`, kubelet flags | a node's disks and settings, by [`NodeReader`] |
 //!
 //! Of each object the metadata is kept and, where controllers read its kind, the fields that they read
-//! ([`SnapshotObject::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
+//! ([`ObjectView::record`]). [`JsonDocuments`] reads single objects in the same way, and renders the
 //! patches that change them.
 //!
 //! Velero backups are the cluster as it was at the time of the backup, with its uids. Kinds of objects that
@@ -91,7 +91,7 @@ pub use node::{
     PodManifests, PodsFile, RuntimeUsage, read_all_pods, write_records,
 };
 pub use reader::{OBJECT_BYTES_MAX, Reader, UNPACKED_BYTES_MAX};
-pub use snapshot::{ObjectView, Snapshot, SnapshotObject};
+pub use snapshot::{ObjectView, Snapshot};
 pub use version::{DetectedVersion, VersionSource};
 
 use kubegc_documents::{body, details, item, metadata, store, texts, tree};

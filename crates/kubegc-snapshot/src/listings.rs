@@ -80,7 +80,6 @@ struct Listing {
     missing: u64,
 }
 
-/// A kind and a namespace.
 type Key = (GroupKind, Arc<str>);
 
 /// The complete lists, by kind and namespace.
@@ -249,7 +248,7 @@ impl Listings {
             }
         };
         let cluster: Arc<str> = "".into();
-        for view in snapshot.views() {
+        for view in snapshot.objects() {
             for owner in view.owner_references() {
                 let (group, _) = split_api_version(&owner.api_version);
                 lacks(group, &owner.kind, view.namespace(), &owner.name);
@@ -266,7 +265,7 @@ impl Listings {
             return;
         }
         for position in snapshot.positions_of_kind(pods.group(), pods.kind()) {
-            let record = snapshot.record_at(position);
+            let record = snapshot.object(position).map(|object| object.record());
             let pod = record.as_ref().and_then(|record| record.pod());
             if let Some(node) = pod.and_then(|pod| pod.node_name.known())
                 && !node.is_empty()
@@ -326,7 +325,7 @@ fn all_namespaces(snapshot: &Snapshot) -> Option<Vec<Arc<str>>> {
         return None;
     }
     let positions = snapshot.positions_of_kind(group, kind);
-    let names = positions.filter_map(|at| Some(Arc::clone(snapshot.view(at)?.name())));
+    let names = positions.filter_map(|at| Some(Arc::clone(snapshot.object(at)?.name())));
     Some(names.collect())
 }
 

@@ -33,12 +33,14 @@ const MESSAGES: [(&[u8], bool); 8] = [
 /// The text before a document or between two.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
-    /// The logs of a container.
     Logs,
     /// Logs without an end.
     CutLogs,
     /// A line of kubectl.
-    Message { text: String, is_error: bool },
+    Message {
+        text: String,
+        is_error: bool,
+    },
 }
 
 /// Whether a line is a message of kubectl; if so, whether it is an error. No kind of Kubernetes has a field

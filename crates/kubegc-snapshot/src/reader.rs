@@ -127,7 +127,7 @@ impl Reader {
     }
 
     /// The namespace of manifests without one, as that of the context is for kubectl. Default: none, so that
-    /// the object is [flawed](crate::SnapshotObject::flawed). Manifests are objects without uid and
+    /// the object is [flawed](crate::ObjectView::is_flawed). Manifests are objects without uid and
     /// resourceVersion.
     #[must_use]
     pub fn default_namespace(mut self, namespace: &str) -> Self {
@@ -524,19 +524,13 @@ impl Reader {
     }
 
     fn unread(&mut self, error: &SnapshotError) {
-        let place = error.place();
+        let (place, detail) = error.at_place();
         if let Some(place) = &place {
             self.ingest.revocations.all(Why::Unread(place.clone()));
         }
-        let text = error.full_text();
-        let detail = match &place {
-            Some(place) => text.strip_prefix(&format!("{place}: ")).unwrap_or(&text),
-            None => &text,
-        };
         let problem = Problem::Unread;
-        self.ingest
-            .findings
-            .add(problem, || Finding::new(problem, place, detail));
+        let finding = || Finding::new(problem, place, &detail);
+        self.ingest.findings.add(problem, finding);
     }
 
     fn fail(&mut self, error: &SnapshotError) {

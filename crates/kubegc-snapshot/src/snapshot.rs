@@ -12,78 +12,10 @@ use crate::{
     store::{NO_ITEM, Record, Store},
 };
 
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SnapshotObject {
-    /// Group and version, as the dump has it.
-    pub api_version: Arc<str>,
-    /// Kind, as the dump has it.
-    pub kind: Arc<str>,
-    /// The kind in the snapshot's catalog; `None` if it is not there and the object cannot be addressed.
-    pub kind_id: Option<KindId>,
-    pub meta: SharedMeta,
-    /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
-    /// time here.
-    pub details: Option<Arc<Details>>,
-    /// The time at which a pod became ready; `None` if it is not ready or the time is missing. Otherwise
-    /// identical pods share their details.
-    pub ready_at: Option<Timestamp>,
-    /// Whether a part of the metadata or details could not be read, so that everything that depends on it is
-    /// undetermined. The findings name the part.
-    pub flawed: bool,
-    /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
-    /// else then.
-    pub meta_flawed: bool,
-    pub place: Place,
-}
-
-impl SnapshotObject {
-    pub fn object_ref(&self) -> ObjectRef {
-        ObjectRef {
-            kind: Arc::clone(&self.kind),
-            api_version: Arc::clone(&self.api_version),
-            namespace: Arc::clone(&self.meta.namespace),
-            name: Arc::clone(&self.meta.name),
-            uid: self.meta.uid.clone(),
-        }
-    }
-
-    /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists
-    /// of metadata.
-    ///
-    /// If the metadata [is flawed](Self::meta_flawed), the record is
-    /// [unreadable](record::Record::unreadable): a Job with an unreadable deletion time must not count as one
-    /// that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
-    pub fn record(&self) -> record::Record {
-        let details = self.details.as_deref();
-        record_of(self.meta.clone(), details, self.ready_at, self.meta_flawed)
-    }
-}
-
-fn record_of(
-    meta: SharedMeta,
-    details: Option<&Details>,
-    ready_at: Option<Timestamp>,
-    meta_flawed: bool,
-) -> record::Record {
-    if meta_flawed {
-        return record::Record::unreadable(meta);
-    }
-    let body = details.map_or_else(record::Body::unread, Details::body);
-    let mut record = record::Record::new(meta, body);
-    if ready_at.is_some()
-        && let record::Body::Pod(pod) = record.body_mut()
-    {
-        pod.ready_at = ready_at.into();
-    }
-    record
-}
-
 /// The objects of a cluster as far as they were dumped.
 ///
-/// Objects are stored compactly, about 150 bytes each with their names, and built on access. Kinds,
-/// namespaces, labels and owners' names are shared texts, so a built object costs little more than its map of
-/// labels.
+/// Objects are stored compactly, about 150 bytes each with their names, and read in place. Kinds, namespaces,
+/// labels and owners' names are shared texts, so built metadata costs little more than its map of labels.
 ///
 /// They are sorted by group, kind, namespace and name, and unique by these.
 #[non_exhaustive]
@@ -165,7 +97,7 @@ impl Snapshot {
     /// O(n) for n objects.
     #[must_use]
     pub fn restored(mut self) -> Self {
-        let is_kept: Vec<bool> = self.views().map(|view| !view.is_deleting()).collect();
+        let is_kept: Vec<bool> = self.objects().map(|object| !object.is_deleting()).collect();
         let mut kept = is_kept.iter();
         self.store.records.retain(|_| kept.next() == Some(&true));
         for (number, record) in self.store.records.iter_mut().enumerate() {
@@ -176,20 +108,28 @@ impl Snapshot {
     }
 
     /// The objects, sorted by group, kind, namespace and name.
-    pub fn objects(&self) -> impl ExactSizeIterator<Item = SnapshotObject> + '_ {
-        self.store.records.iter().map(|record| self.build(record))
+    pub fn objects(&self) -> impl ExactSizeIterator<Item = ObjectView<'_>> {
+        let records = self.store.records.iter();
+        records.map(|record| ObjectView {
+            snapshot: self,
+            record,
+        })
     }
 
     /// The object at this position of [`objects`](Self::objects).
-    pub fn object(&self, position: usize) -> Option<SnapshotObject> {
-        self.store.records.get(position).map(|record| self.build(record))
+    pub fn object(&self, position: usize) -> Option<ObjectView<'_>> {
+        let record = self.store.records.get(position)?;
+        Some(ObjectView {
+            snapshot: self,
+            record,
+        })
     }
 
     /// The object with this name.
     ///
     /// # Complexity
     /// O(log n) for n objects.
-    pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<SnapshotObject> {
+    pub fn find(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<ObjectView<'_>> {
         self.object(self.position(group, kind, namespace, name)?)
     }
 
@@ -218,48 +158,15 @@ impl Snapshot {
             .binary_search_by(|range| store.group_kind(store.records[range.start].type_id).cmp(of));
         found.map(|at| self.kinds[at].clone()).unwrap_or_default()
     }
-
-    /// The object at this position, as a view instead of a copy.
-    pub fn view(&self, position: usize) -> Option<ObjectView<'_>> {
-        let record = self.store.records.get(position)?;
-        Some(ObjectView {
-            snapshot: self,
-            record,
-        })
-    }
-
-    /// The objects in the order of [`objects`](Self::objects), as views.
-    pub fn views(&self) -> impl ExactSizeIterator<Item = ObjectView<'_>> {
-        let records = self.store.records.iter();
-        records.map(|record| ObjectView {
-            snapshot: self,
-            record,
-        })
-    }
-
-    /// The record of the object at this position, as [`SnapshotObject::record`] builds it.
-    pub fn record_at(&self, position: usize) -> Option<record::Record> {
-        self.view(position).map(|view| view.record())
-    }
-
-    fn build(&self, record: &Record) -> SnapshotObject {
-        let (api_version, kind) = self.store.type_texts(record.type_id);
-        SnapshotObject {
-            api_version: Arc::clone(api_version),
-            kind: Arc::clone(kind),
-            kind_id: self.kind_ids[record.type_id as usize],
-            meta: self.store.meta(record).into(),
-            details: self.store.details_of(record).cloned(),
-            ready_at: record.ready_at(),
-            flawed: record.flawed,
-            meta_flawed: record.meta_flawed,
-            place: place(&self.store, record),
-        }
-    }
 }
 
 /// One object of a snapshot, read in place: a loop over all objects pays only for the fields that it reads.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, derive_more::Debug)]
+#[debug(
+    "{:?}",
+    (self.object_ref(), self.kind_id(), self.meta(), self.details(), self.ready_at(), self.is_flawed(),
+        self.has_flawed_meta(), self.place())
+)]
 pub struct ObjectView<'a> {
     snapshot: &'a Snapshot,
     record: &'a Record,
@@ -304,9 +211,34 @@ impl<'a> ObjectView<'a> {
         }
     }
 
-    /// Whether a part of it could not be read.
+    /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
+    /// time here: otherwise identical pods share their details.
+    pub fn details(&self) -> Option<&'a Details> {
+        self.snapshot
+            .store
+            .details_of(self.record)
+            .map(|details| &**details)
+    }
+
+    /// The time at which a pod became ready; `None` if it is not ready or the time is missing.
+    pub fn ready_at(&self) -> Option<Timestamp> {
+        self.record.ready_at()
+    }
+
+    /// Whether a part of the metadata or details could not be read, so that everything that depends on it is
+    /// undetermined. The findings name the part.
     pub const fn is_flawed(&self) -> bool {
         self.record.flawed
+    }
+
+    /// Whether a part of the metadata could not be read or is missing: its [record](Self::record) has nothing
+    /// else then.
+    pub const fn has_flawed_meta(&self) -> bool {
+        self.record.meta_flawed
+    }
+
+    pub fn place(&self) -> Place {
+        place(&self.snapshot.store, self.record)
     }
 
     /// The metadata, built from the compact form.
@@ -314,12 +246,30 @@ impl<'a> ObjectView<'a> {
         self.snapshot.store.meta(self.record)
     }
 
-    /// The record that controllers read, as [`SnapshotObject::record`] builds it.
+    /// The record that controllers read. Its body is unread for kinds that no controller reads, and for lists
+    /// of metadata.
+    ///
+    /// If the metadata [is flawed](Self::has_flawed_meta), the record is
+    /// [unreadable](record::Record::unreadable): a Job with an unreadable deletion time must not count as one
+    /// that is not being deleted. [`JsonDocuments`](crate::JsonDocuments) refuses such objects.
     pub fn record(&self) -> record::Record {
-        let store = &self.snapshot.store;
-        let details = store.details_of(self.record).map(|details| &**details);
-        let (meta, ready_at) = (store.meta(self.record).into(), self.record.ready_at());
-        record_of(meta, details, ready_at, self.record.meta_flawed)
+        self.record_with(self.meta().into())
+    }
+
+    /// The [record](Self::record), which shares this metadata: that of the object.
+    pub fn record_with(&self, meta: SharedMeta) -> record::Record {
+        if self.has_flawed_meta() {
+            return record::Record::unreadable(meta);
+        }
+        let body = self.details().map_or_else(record::Body::unread, Details::body);
+        let mut record = record::Record::new(meta, body);
+        let ready_at = self.ready_at();
+        if ready_at.is_some()
+            && let record::Body::Pod(pod) = record.body_mut()
+        {
+            pod.ready_at = ready_at.into();
+        }
+        record
     }
 
     pub fn is_deleting(&self) -> bool {

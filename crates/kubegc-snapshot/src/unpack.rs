@@ -364,7 +364,6 @@ pub(crate) fn read_all(
     Ok(bytes)
 }
 
-/// The first bytes of an input.
 fn head(input: &mut dyn Read, bytes: usize) -> io::Result<Cow<'static, [u8]>> {
     let mut head = Vec::new();
     input.take(bytes as u64).read_to_end(&mut head)?;

@@ -34,7 +34,6 @@ enum State {
     End,
 }
 
-/// Splits one document.
 #[derive(Debug)]
 pub(crate) struct Splitter {
     state: State,

@@ -45,7 +45,6 @@ impl<'de: 'a, 'a, A: Default + Deserialize<'de>> Expected<'de> for MetaFields<'a
     }
 }
 
-/// The fields of an owner reference.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub struct OwnerFields<'a> {

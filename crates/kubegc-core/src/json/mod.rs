@@ -48,7 +48,6 @@ impl Text<'_> {
     }
 }
 
-/// The type of a JSON value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonType {
     Null,

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-/// One image on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Image {

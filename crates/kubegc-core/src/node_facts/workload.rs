@@ -152,7 +152,6 @@ pub enum SandboxState {
     NotReady,
 }
 
-/// One pod sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Sandbox {

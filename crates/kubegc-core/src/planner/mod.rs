@@ -45,7 +45,6 @@ pub trait Planner {
     /// Totals of the plan: amounts freed, shortfalls, records for the next plan.
     type Summary: Clone + Debug + PartialEq + Eq + Hash;
 
-    /// Computes the plan.
     fn plan(&self, facts: &Self::Facts, now: Timestamp) -> PlanOf<Self>;
 
     /// The same planner, except that it withholds every action on an object for which the predicate is true.
@@ -88,7 +87,6 @@ pub trait Planner {
     }
 }
 
-/// The plan of a planner.
 pub type PlanOf<P> =
     Plan<<P as Planner>::Action, <P as Planner>::Object, <P as Planner>::Reason, <P as Planner>::Summary>;
 

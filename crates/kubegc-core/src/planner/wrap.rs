@@ -224,11 +224,6 @@ mod tests {
         let withheld = vec![(1, Withheld::Protected), (9, Withheld::EarlierWithheld)];
         assert_eq!(outcome(&protected, &facts), (vec![2, 3], withheld));
 
-        type Reason = Withheld<&'static str>;
-        assert_eq!(Reason::ApprovalRequired.to_string(), "it waits for approval");
-        let earlier = "an earlier action that must come first is withheld";
-        assert_eq!(Reason::EarlierWithheld.to_string(), earlier);
-
         let unapproved = Given.require_approval(|item| *item != 9);
         let withheld = vec![(9, Withheld::ApprovalRequired)];
         assert_eq!(outcome(&unapproved, &facts), (vec![1, 2, 1, 3], withheld));

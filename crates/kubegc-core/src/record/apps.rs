@@ -49,7 +49,6 @@ pub enum DeploymentStrategy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum IntOrPercent {
     Int(i32),
-    /// A percentage.
     Percent(i32),
 }
 

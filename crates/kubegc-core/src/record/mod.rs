@@ -48,7 +48,6 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// The identity of the object with this metadata.
     pub fn new(resource: Resource, meta: &ObjectMeta) -> Self {
         Self {
             resource,

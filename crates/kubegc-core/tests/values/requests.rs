@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use kubegc_core::{
-    DeleteOptions, FieldError, PatchType, PropagationPolicy, StoreError, Uid,
+    DeleteOptions, FieldError, PropagationPolicy, StoreError, Uid,
     deletion::{DeleteOptionsSpec, Preconditions, Propagation},
 };
 
@@ -138,15 +138,4 @@ fn delete_options_are_validated_like_upstream() {
             r#"dryRun: Unsupported value: "None": supported values: "All""#,
         ]
     );
-}
-
-#[test]
-fn patch_types_print_as_media_types() {
-    for (format, text) in [
-        (PatchType::Merge, "application/merge-patch+json"),
-        (PatchType::Strategic, "application/strategic-merge-patch+json"),
-        (PatchType::Json, "application/json-patch+json"),
-    ] {
-        assert_eq!((format.content_type(), format.to_string().as_str()), (text, text));
-    }
 }

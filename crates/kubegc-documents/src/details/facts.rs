@@ -22,7 +22,6 @@ pub(super) trait Facts: Sized {
 
 /// A value that one field of an object has.
 pub(super) trait Fact: Sized {
-    /// The type of the field.
     const TYPE: JsonType;
 
     /// Reads the value. An absent one has Go's zero value.
@@ -149,7 +148,6 @@ pub(super) fn put(part: &mut Object, field: &str, value: Value) {
     }
 }
 
-/// Adds a part to an object.
 pub(super) fn put_part(object: &mut Object, name: &str, part: Object) {
     match name {
         "object" => object.extend(part),
@@ -160,7 +158,6 @@ pub(super) fn put_part(object: &mut Object, name: &str, part: Object) {
     }
 }
 
-/// The value of a field with this fact.
 pub(super) fn written<T: Fact>(codec: &impl Codec<T>, fact: &Field<T>) -> Value {
     match fact.known() {
         Some(value) => codec.write(value),

@@ -18,7 +18,6 @@ macro_rules! kinds {
         records { $($record:ident: $record_name:literal in $record_group:literal has $record_fields:expr;)* }
         others { $($other:ident: $($other_name:literal)|+ in $other_group:literal has $other_fields:expr;)* }
     ) => {
-        /// A kind that has details.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Kind {
             $($record,)*
@@ -47,7 +46,6 @@ macro_rules! kinds {
                 fields.contains(&field)
             }
 
-            /// The facts of a record.
             pub(super) fn facts(self, reading: &mut Reading<'_>, object: At<'_, '_>) -> Body {
                 match self {
                     $(Self::$record => Body::$record(Facts::read(reading, object)),)*

@@ -63,7 +63,6 @@ map_of_facts! {
     }
 }
 
-/// Whether a subset has addresses.
 struct ReadyAddress;
 
 impl Codec<bool> for ReadyAddress {

@@ -20,7 +20,6 @@ use crate::effect::Effect;
 /// cache.
 const GROUP: usize = 32;
 
-/// An object of a list.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'a> {
     /// The kind of the monitor that listed the object.

@@ -42,7 +42,6 @@ impl Index {
         }
     }
 
-    /// Removes a position.
     pub(super) fn remove(&mut self, hash: u32, at: u32) {
         let Ok(mut gap) = self.slot_of(hash, |other| other == at) else {
             return;

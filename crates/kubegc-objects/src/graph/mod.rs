@@ -143,7 +143,6 @@ impl DeletionState {
     }
 }
 
-/// An event of an object.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// It was added or modified.

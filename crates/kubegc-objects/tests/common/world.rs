@@ -55,13 +55,17 @@ pub(crate) struct World {
     pub(crate) trace: Vec<(Timestamp, Seen)>,
 }
 
+fn settings(version: KubernetesVersion) -> Settings {
+    let mut settings = Settings::new(version).as_upstream();
+    settings.discovery_period = None;
+    settings.record_conclusions = true;
+    settings
+}
+
 impl World {
     /// A collector that emulates the release, over a server, with a single discovery.
     pub(crate) fn new(version: KubernetesVersion, server: ApiServer) -> Self {
-        let mut settings = Settings::new(version).as_upstream();
-        settings.discovery_period = None;
-        settings.record_conclusions = true;
-        Self::with(settings, server)
+        Self::with(settings(version), server)
     }
 
     /// The same over a server with these objects.
@@ -73,9 +77,7 @@ impl World {
     pub(crate) fn of_with(release: &str, objects: &[&Object], change: impl FnOnce(&mut Settings)) -> Self {
         let mut server = server(version(release), &KINDS);
         objects.iter().for_each(|object| object.insert(&mut server));
-        let mut settings = Settings::new(version(release)).as_upstream();
-        settings.discovery_period = None;
-        settings.record_conclusions = true;
+        let mut settings = settings(version(release));
         change(&mut settings);
         Self::with(settings, server)
     }

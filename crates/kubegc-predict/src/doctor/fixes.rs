@@ -473,8 +473,8 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
         }
         Extension::Webhook { name, requests, .. } => {
             let configuration = cluster.positions_of(&object.uid).next();
-            let configuration = configuration.map(|at| cluster.object(at));
-            let details = configuration.as_ref().and_then(|one| one.details.as_deref());
+            let configuration = configuration.map(|at| cluster.view(at));
+            let details = configuration.and_then(|one| one.details());
             let index = match details {
                 Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
                 _ => None,

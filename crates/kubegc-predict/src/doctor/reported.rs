@@ -58,7 +58,7 @@ pub(super) fn reported(cluster: &Cluster) -> Vec<(u32, Arc<str>, String)> {
     }
     for position in snapshot.positions_of_kind("", "Event") {
         let object = snapshot.object(position);
-        let Some(Details::Refusal(event)) = object.as_ref().and_then(|one| one.details.as_deref()) else {
+        let Some(Details::Refusal(event)) = object.and_then(|one| one.details()) else {
             continue;
         };
         let is_conflict = refused_by(cluster, &event.message) == Some(RefusedBy::Conflict);

@@ -60,16 +60,16 @@ impl Edges {
             by_uid: HashTable::with_capacity(count),
             ..Self::default()
         };
-        for (position, object) in snapshot.views().enumerate() {
+        for (position, object) in snapshot.objects().enumerate() {
             edges.flags.push(flags(&object));
-            let rehash = |&at: &u32| snapshot.view(at as usize).map_or(0, |other| hash(other.uid()));
+            let rehash = |&at: &u32| snapshot.object(at as usize).map_or(0, |other| hash(other.uid()));
             let by_uid = &mut edges.by_uid;
             by_uid.insert_unique(hash(object.uid()), position as u32, rehash);
         }
         // By uid: the graph's edges. By address: what lookups find.
         let mut pairs: Vec<(u32, u32)> = Vec::new();
         edges.owner_starts.push(0);
-        for (position, object) in snapshot.views().enumerate() {
+        for (position, object) in snapshot.objects().enumerate() {
             for reference in object.owner_references() {
                 let owner = edges.owner(snapshot, object.namespace(), &reference);
                 let clean = matches!(owner, Owner::At(at) if edges.flags[at as usize] & DELETING == 0);
@@ -113,7 +113,7 @@ impl Edges {
     ) -> impl Iterator<Item = u32> + 'a {
         let is_its = move |at: &u32| {
             snapshot
-                .view(*at as usize)
+                .object(*at as usize)
                 .is_some_and(|object| object.uid() == uid)
         };
         self.by_uid.iter_hash(hash(uid)).copied().filter(is_its)
@@ -142,7 +142,7 @@ impl Edges {
         let namespace = if resource.is_namespaced() { namespace } else { "" };
         // The uid leads to the owner more quickly than its name, if both agree.
         let is_named = |at: &u32| {
-            snapshot.view(*at as usize).is_some_and(|owner| {
+            snapshot.object(*at as usize).is_some_and(|owner| {
                 **owner.name() == *reference.name
                     && **owner.namespace() == *namespace
                     && Self::is_of(snapshot, &owner, resource)
@@ -164,7 +164,7 @@ impl Edges {
         let mut listed = self.positions_of(snapshot, &reference.uid);
         let is_absent = match (listed.next(), listed.next()) {
             (Some(at), None) if !reference.uid.is_empty() => {
-                snapshot.view(at as usize).is_some_and(|other| {
+                snapshot.object(at as usize).is_some_and(|other| {
                     **other.kind() != *reference.kind
                         || **other.name() != *reference.name
                         || **other.namespace() != *namespace
@@ -215,7 +215,7 @@ fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
     let (group, kind) = ("apiregistration.k8s.io", "APIService");
     match snapshot.find(group, kind, "", name) {
         Some(object) => matches!(
-            object.details.as_deref(),
+            object.details(),
             Some(Details::ApiService(api)) if api.is_available() == Some(false)
         ),
         None => snapshot.completeness.of(group, kind).is_complete(),

@@ -18,7 +18,7 @@ use kubegc_core::{
     record::{Condition, Resource},
 };
 use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
-use kubegc_snapshot::{Details, SnapshotObject};
+use kubegc_snapshot::{Details, ObjectView};
 
 use super::{
     conditions,
@@ -79,8 +79,8 @@ impl Cluster {
         let (mut policies, mut bindings) = (BTreeMap::new(), BTreeMap::new());
         for kind in ["ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"] {
             for object in self.objects(ADMISSION, kind) {
-                let name = Arc::clone(&object.meta.name);
-                match object.details.as_deref() {
+                let name = Arc::clone(object.name());
+                match object.details() {
                     Some(Details::AdmissionPolicy(policy)) => drop(policies.insert(name, (**policy).clone())),
                     Some(Details::AdmissionBinding(one)) => drop(bindings.insert(name, (**one).clone())),
                     _ => {}
@@ -96,20 +96,20 @@ impl Cluster {
             .with_conversions(conversions);
     }
 
-    fn objects(&self, group: &str, kind: &str) -> impl Iterator<Item = SnapshotObject> {
-        self.named(group, kind).map(|position| self.object(position))
+    fn objects(&self, group: &str, kind: &str) -> impl Iterator<Item = ObjectView<'_>> {
+        self.named(group, kind).map(|position| self.view(position))
     }
 
     /// The webhooks, mutating ones first, as the API server calls them.
     fn webhooks(&self) -> Vec<AdmissionWebhook> {
         let mut webhooks = Vec::new();
         for configuration in WEBHOOKS.iter().flat_map(|kind| self.objects(ADMISSION, kind)) {
-            let Some(Details::Webhooks(of_configuration)) = configuration.details.as_deref() else {
+            let Some(Details::Webhooks(of_configuration)) = configuration.details() else {
                 continue;
             };
             webhooks.extend(of_configuration.iter().map(|webhook| AdmissionWebhook {
-                kind: Arc::clone(&configuration.kind),
-                configuration: Arc::clone(&configuration.meta.name),
+                kind: Arc::clone(configuration.kind()),
+                configuration: Arc::clone(configuration.name()),
                 failure: self.webhook_failure(webhook.service.as_ref(), &webhook.name),
                 webhook: webhook.clone(),
             }));
@@ -121,12 +121,12 @@ impl Cluster {
     fn conversions(&self) -> Vec<ConversionWebhook> {
         let definitions = self.objects(EXTENSIONS, "CustomResourceDefinition");
         let conversions = definitions.filter_map(|definition| {
-            let Some(Details::CustomResourceDefinition(details)) = definition.details.as_deref() else {
+            let Some(Details::CustomResourceDefinition(details)) = definition.details() else {
                 return None;
             };
             let converter = details.converter.as_ref()?;
             let stored = details.versions.iter().find(|version| version.storage)?;
-            let name = &definition.meta.name;
+            let name = definition.name();
             Some(ConversionWebhook {
                 definition: Arc::clone(name),
                 storage_version: Arc::clone(&stored.name),
@@ -153,7 +153,7 @@ impl Cluster {
     fn aggregated_apis(&self) -> BTreeMap<Arc<str>, AggregatedApi> {
         let mut apis = BTreeMap::new();
         for object in self.objects(REGISTRATION, "APIService") {
-            let Some(Details::ApiService(details)) = object.details.as_deref() else {
+            let Some(Details::ApiService(details)) = object.details() else {
                 continue;
             };
             let Some(service) = &details.service else { continue };
@@ -171,7 +171,7 @@ impl Cluster {
                 since: available.and_then(|one| one.last_transition_time),
                 failure,
             };
-            apis.insert(Arc::clone(&object.meta.name), api);
+            apis.insert(Arc::clone(object.name()), api);
         }
         // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
         let completeness = &self.snapshot.completeness;
@@ -301,7 +301,7 @@ impl Cluster {
         }
         let mut assumed: Vec<&Arc<str>> = assumptions.acting.keys().collect();
         assumed.retain(|name| finalizers::find(name).is_none() && !names.contains(&***name));
-        for view in self.snapshot.views().filter(|_| !assumed.is_empty()) {
+        for view in self.snapshot.objects().filter(|_| !assumed.is_empty()) {
             names.extend(view.finalizers().map(|name| &**name));
         }
         check("finalizer or component", assumed.into_iter(), names)

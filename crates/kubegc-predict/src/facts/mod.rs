@@ -18,7 +18,7 @@ use kubegc_core::{
     record::{Record, Resource},
     version::behavior,
 };
-use kubegc_snapshot::{ObjectView, SnapshotObject};
+use kubegc_snapshot::ObjectView;
 
 pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
@@ -97,13 +97,8 @@ impl Cluster {
 
     /// The object at a position, which is one of this dump.
     pub(crate) fn view(&self, position: u32) -> ObjectView<'_> {
-        let view = self.snapshot.view(position as usize);
+        let view = self.snapshot.object(position as usize);
         view.unwrap_or_else(|| unreachable!("a position is that of an object"))
-    }
-
-    pub(crate) fn object(&self, position: u32) -> SnapshotObject {
-        let object = self.snapshot.object(position as usize);
-        object.unwrap_or_else(|| unreachable!("a position is that of an object"))
     }
 
     pub(crate) fn record(&self, position: u32) -> Record {

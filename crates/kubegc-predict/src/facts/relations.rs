@@ -139,8 +139,7 @@ impl Cluster {
             found.map(|at| at as u32)
         };
         if **view.kind() == *DEFINITION
-            && let Some(details) = self.object(position).details
-            && let Details::CustomResourceDefinition(definition) = &*details
+            && let Some(Details::CustomResourceDefinition(definition)) = view.details()
         {
             add(
                 &mut found,
@@ -200,7 +199,7 @@ impl Cluster {
     pub(super) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
-            for (position, view) in self.snapshot.views().enumerate() {
+            for (position, view) in self.snapshot.objects().enumerate() {
                 let content = by_namespace.entry_ref(view.namespace()).or_default();
                 content.push(position as u32);
             }

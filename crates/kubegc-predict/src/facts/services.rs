@@ -64,11 +64,11 @@ impl Cluster {
     fn ready_by_slices(&self, (namespace, name): &ServiceName) -> Option<Ready> {
         let resource = Resource::EndpointSlices;
         let are_all = self.all(resource).next().is_some() && self.is_complete_in(resource, namespace);
-        let mut slices: Vec<_> = self.all(resource).map(|position| self.object(position)).collect();
+        let mut slices: Vec<_> = self.all(resource).map(|position| self.view(position)).collect();
         slices.retain(|slice| {
-            slice.meta.namespace == *namespace && slice.meta.labels.get(SERVICE_NAME) == Some(name)
+            slice.namespace() == namespace && slice.meta().labels.get(SERVICE_NAME) == Some(name)
         });
-        let endpoints = slices.iter().map(|slice| match slice.details.as_deref() {
+        let endpoints = slices.iter().map(|slice| match slice.details() {
             Some(Details::EndpointSlice { has_ready }) => Some(*has_ready),
             _ => None,
         });

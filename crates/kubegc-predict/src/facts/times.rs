@@ -14,7 +14,7 @@ impl Cluster {
     /// were taken.
     pub(crate) fn newest_time(&self) -> Timestamp {
         *self.newest_time.get_or_init(|| {
-            let times = self.snapshot.views().filter_map(|view| {
+            let times = self.snapshot.objects().filter_map(|view| {
                 let record = view.record();
                 let changed = conditions(&record).iter();
                 let changed = changed.flat_map(|one| [one.last_transition_time, one.last_update_time]);

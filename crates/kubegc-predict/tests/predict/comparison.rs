@@ -108,12 +108,12 @@ fn a_restore_loses_dependents_and_terminating_objects() {
     let restored = snapshot(version, DUMP).restored();
     let names: Vec<String> = restored
         .objects()
-        .map(|object| object.meta.name.to_string())
+        .map(|object| object.name().to_string())
         .collect();
     assert_eq!(names.len(), 5);
     assert!(!names.contains(&"going".to_owned()), "{names:?}");
     for (position, object) in restored.objects().enumerate() {
-        let of_kind = restored.positions_of_kind(object.object_ref().group(), &object.kind);
+        let of_kind = restored.positions_of_kind(object.object_ref().group(), object.kind());
         assert!(of_kind.contains(&position), "{object:?}");
     }
     let cluster = Cluster::new(version, restored, Assumptions::default());

@@ -104,7 +104,7 @@ proptest! {
         let closure = cluster.closure(&targets).expect("the roots are there");
         let of_positions = |positions: &[u32]| -> BTreeSet<usize> {
             let names = positions.iter().filter_map(|&at| cluster.snapshot().object(at as usize));
-            names.filter_map(|object| number(&object.meta.name)).collect()
+            names.filter_map(|object| number(object.name())).collect()
         };
         prop_assert_eq!(of_positions(&closure.removed), removed.clone(), "closure: removed");
         prop_assert_eq!(newly_held(of_positions(&closure.held)), held.clone(), "closure: held");

@@ -41,7 +41,13 @@ impl ApiServer {
                 if is_whole {
                     admission::complete(self, resource, object, Some(old))?;
                 }
-                prepare::update(object, old, (&*resource.kind, part.subresource()), version, self.now);
+                prepare::update(
+                    object,
+                    old,
+                    (&*resource.kind, part.subresource()),
+                    version,
+                    self.now,
+                );
             }
         }
         match (&*resource.kind, &*resource.version, old) {

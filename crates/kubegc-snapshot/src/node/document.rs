@@ -33,6 +33,19 @@ pub enum NodeDocument {
 }
 
 impl NodeDocument {
+    pub const ALL: [Self; 10] = [
+        Self::Containers,
+        Self::Sandboxes,
+        Self::Images,
+        Self::ImageFileSystem,
+        Self::ContainerStatus,
+        Self::StatsSummary,
+        Self::KubeletConfiguration,
+        Self::Configz,
+        Self::Pods,
+        Self::Records,
+    ];
+
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Containers => "crictl ps",

@@ -100,6 +100,11 @@ impl<'v, 'n> Entry<'v, 'n> {
         self.flawed.push(field);
     }
 
+    /// Records that a field has an invalid value.
+    pub(crate) fn bad(&mut self, path: &[&str], detail: &str) {
+        self.wrong(NodeProblem::BadField, path, detail);
+    }
+
     /// Records that a required field is missing.
     pub(crate) fn missing(&mut self, path: &[&str]) {
         self.wrong(NodeProblem::MissingField, path, "missing");
@@ -107,7 +112,7 @@ impl<'v, 'n> Entry<'v, 'n> {
 
     fn unexpected<T>(&mut self, path: &[&str], expected: &str, found: &Value) -> Option<T> {
         let detail = format!("expected {expected}, found {}", crate::tree::type_name(found));
-        self.wrong(NodeProblem::BadField, path, &detail);
+        self.bad(path, &detail);
         None
     }
 
@@ -138,12 +143,11 @@ impl<'v, 'n> Entry<'v, 'n> {
 
     /// A text for names in findings. Its flaws are not recorded here.
     pub(crate) fn peek(&self, path: &[&str]) -> Option<&'v str> {
-        let (last, parents) = path.split_last()?;
-        let mut map = self.map;
-        for name in parents {
-            map = map.get(*name)?.as_object()?;
-        }
-        map.get(*last)?.as_str()
+        let (first, rest) = path.split_first()?;
+        let value = rest
+            .iter()
+            .try_fold(self.map.get(*first)?, |value, name| value.get(*name));
+        value?.as_str()
     }
 
     /// A list for names in findings.
@@ -164,11 +168,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     /// A value that a text has, unless it could not be parsed.
     fn parsed<T>(&mut self, path: &[&str], text: &str, parsed: Option<T>, expected: &str) -> Option<T> {
         if parsed.is_none() {
-            self.wrong(
-                NodeProblem::BadField,
-                path,
-                &format!("{text:?} is not {expected}"),
-            );
+            self.bad(path, &format!("{text:?} is not {expected}"));
         }
         parsed
     }
@@ -205,7 +205,7 @@ impl<'v, 'n> Entry<'v, 'n> {
     fn fit<T: TryFrom<i128>>(&mut self, path: &[&str], number: i128) -> Option<T> {
         let fitting = T::try_from(number).ok();
         if fitting.is_none() {
-            self.wrong(NodeProblem::BadField, path, &format!("{number} is out of range"));
+            self.bad(path, &format!("{number} is out of range"));
         }
         fitting
     }
@@ -260,17 +260,12 @@ impl<'v, 'n> Entry<'v, 'n> {
         let map = self.map(path)?;
         let mut pairs = BTreeMap::new();
         for (key, value) in map {
-            match value {
-                Value::String(text) => {
-                    pairs.insert(key.as_str(), text.as_str());
-                }
-                Value::Null => {
-                    pairs.insert(key.as_str(), "");
-                }
-                other => {
-                    self.unexpected::<()>(&[path, &[key]].concat(), "a string", other);
-                }
-            }
+            let text = match value {
+                Value::String(text) => Some(text.as_str()),
+                Value::Null => Some(""),
+                other => self.unexpected(&[path, &[key]].concat(), "a string", other),
+            };
+            pairs.extend(text.map(|text| (key.as_str(), text)));
         }
         Some(pairs)
     }

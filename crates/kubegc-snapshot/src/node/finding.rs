@@ -64,6 +64,11 @@ pub type NodeFinding = Finding<NodeProblem, Box<str>>;
 pub(crate) type Notes = Findings<NodeProblem, Box<str>>;
 
 impl Notes {
+    /// Adds a finding about all that is at a place.
+    pub(crate) fn at(&mut self, problem: NodeProblem, place: &Place, detail: &str) {
+        self.note(problem, Some(place), "", "", detail);
+    }
+
     pub(crate) fn note(
         &mut self,
         problem: NodeProblem,

@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{
     document::{self, Document},
     fields::Entry,
-    finding::{NodeProblem, Notes},
+    finding::Notes,
 };
 
 /// The largest manifest that a kubelet reads.
@@ -224,11 +224,7 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     for (field, expected) in [("apiVersion", "v1"), ("kind", "Pod")] {
         match pod.text(&[field]) {
             Some(found) if found != expected => {
-                pod.wrong(
-                    NodeProblem::BadField,
-                    &[field],
-                    &format!("expected {expected}, found {found:?}"),
-                );
+                pod.bad(&[field], &format!("expected {expected}, found {found:?}"));
             }
             Some(_) => {}
             None => pod.missing(&[field]),
@@ -247,14 +243,10 @@ fn manifest(file: &Arc<str>, document: &Document) -> Result<Manifest, String> {
     if let Some(flaw) = pod.flaw() {
         return Err(format!("{place}: pod {called}: {flaw}"));
     }
-    let namespace = if namespace.is_empty() {
-        "default".to_owned()
-    } else {
-        namespace
-    };
+    let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
     Ok(Manifest {
         file: Arc::clone(file),
-        namespace,
+        namespace: namespace.unwrap_or_else(|| "default".to_owned()),
         name,
         uid,
     })

@@ -43,10 +43,10 @@ impl<T: PartialEq> Part<T> {
             (Self::Read { place: first, value }, Ok(again)) => {
                 if *value == again {
                     let detail = format!("{what}: the same as in {first}");
-                    notes.note(NodeProblem::Repeated, Some(place), "", "", &detail);
+                    notes.at(NodeProblem::Repeated, place, &detail);
                 } else {
                     let detail = format!("{what}: not the same as in {first}");
-                    notes.note(NodeProblem::Contradiction, Some(place), "", "", &detail);
+                    notes.at(NodeProblem::Contradiction, place, &detail);
                     *self = Self::Failed {
                         why: format!("{place}: {detail}"),
                     };
@@ -104,22 +104,7 @@ impl Parts {
     /// Makes unknown all parts that a document of this kind, or of any, may contain.
     pub(crate) fn fail(&mut self, kind: Option<NodeDocument>, why: &str) {
         use NodeDocument as D;
-        let kinds = [
-            D::Containers,
-            D::Sandboxes,
-            D::Images,
-            D::ImageFileSystem,
-            D::ContainerStatus,
-            D::StatsSummary,
-            D::KubeletConfiguration,
-            D::Configz,
-            D::Pods,
-            D::Records,
-        ];
-        for one in kinds {
-            if kind.is_some_and(|kind| kind != one) {
-                continue;
-            }
+        for one in kind.map_or_else(|| D::ALL.to_vec(), |kind| vec![kind]) {
             match one {
                 D::Containers => self.containers.fail(why),
                 D::Sandboxes => self.sandboxes.fail(why),

@@ -169,7 +169,7 @@ fn runs(entry: &mut Entry<'_, '_>) -> bool {
             if let Some(odd) = odd {
                 let field = format!("{name}[{index}].state");
                 let detail = format!("expected maps, found {}", crate::tree::type_name(odd));
-                entry.wrong(NodeProblem::BadField, &["status", &field], &detail);
+                entry.bad(&["status", &field], &detail);
             }
             runs |= ended.is_none() && waits.is_none();
         }

@@ -187,8 +187,7 @@ impl NodeReader {
         let documents = self.documents;
         for (path, reason) in found.skipped {
             let place = Place::new(path);
-            self.notes
-                .note(NodeProblem::SkippedFile, Some(&place), "", "", reason);
+            self.notes.at(NodeProblem::SkippedFile, &place, reason);
         }
         for path in found.files {
             let name: Arc<str> = path.to_string_lossy().into();
@@ -276,8 +275,7 @@ impl NodeReader {
             }
             Unpacked::Skipped(reason) => {
                 let place = Place::new(Arc::clone(name));
-                self.notes
-                    .note(NodeProblem::SkippedFile, Some(&place), "", "", reason);
+                self.notes.at(NodeProblem::SkippedFile, &place, reason);
                 Ok(())
             }
         });
@@ -338,8 +336,7 @@ impl NodeReader {
             return self.no_document(&place.file);
         }
         let detail = "skipped: no document of a node";
-        self.notes
-            .note(NodeProblem::NotRecognized, Some(place), "", "", detail);
+        self.notes.at(NodeProblem::NotRecognized, place, detail);
         if expected.is_some() {
             self.parts
                 .fail(expected, &format!("{place}: no document of a node"));
@@ -365,8 +362,7 @@ impl NodeReader {
         self.documents += 1;
         if document.may_be_truncated {
             let detail = "may be cut off";
-            self.notes
-                .note(NodeProblem::NoFinalLineBreak, Some(place), "", "", detail);
+            self.notes.at(NodeProblem::NoFinalLineBreak, place, detail);
             self.parts.fail(Some(kind), &format!("{place}: {detail}"));
         }
         let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
@@ -435,15 +431,10 @@ impl NodeReader {
             self.fail(&error);
             return Err(error);
         }
-        let text = error.full_text();
-        let place = error.place();
-        let detail = match &place {
-            Some(place) => text.strip_prefix(&format!("{place}: ")).unwrap_or(&text),
-            None => &text,
-        };
+        let (place, detail) = error.at_place();
         self.notes
-            .note(NodeProblem::Unread, place.as_ref(), "", "", detail);
-        self.parts.fail(expected, &text);
+            .note(NodeProblem::Unread, place.as_ref(), "", "", &detail);
+        self.parts.fail(expected, &error.full_text());
         Ok(())
     }
 

@@ -11,19 +11,6 @@ use serde_json::{Map, Value, json};
 
 use crate::common::{NAMES, bundled_text, now};
 
-const KINDS: [NodeDocument; 10] = [
-    NodeDocument::Containers,
-    NodeDocument::Sandboxes,
-    NodeDocument::Images,
-    NodeDocument::ImageFileSystem,
-    NodeDocument::ContainerStatus,
-    NodeDocument::StatsSummary,
-    NodeDocument::KubeletConfiguration,
-    NodeDocument::Configz,
-    NodeDocument::Pods,
-    NodeDocument::Records,
-];
-
 fn read(text: &[u8], lenient: bool) -> Option<NodeSnapshot> {
     let mut reader = NodeReader::new().now(now()).pods_are_whole().lenient(lenient);
     let read = reader.read("f", text);
@@ -189,7 +176,7 @@ proptest! {
     }
 
     #[test]
-    fn random_json_does_not_panic(value in any_json(), kind in prop::sample::select(KINDS.to_vec())) {
+    fn random_json_does_not_panic(value in any_json(), kind in prop::sample::select(NodeDocument::ALL.to_vec())) {
         let text = value.to_string();
         for lenient in [false, true] {
             read(text.as_bytes(), lenient);

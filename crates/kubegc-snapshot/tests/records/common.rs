@@ -162,18 +162,17 @@ pub(crate) fn snapshot(text: &str) -> Snapshot {
 pub(crate) fn of_snapshot(text: &str) -> (Body, Vec<String>) {
     let snapshot = snapshot(text);
     assert_eq!(snapshot.len(), 1, "{text}");
-    let record = snapshot.record_at(0).expect("one object");
     let object = snapshot.object(0).expect("one object");
-    assert_eq!(object.record(), record);
-    let body = object.details.as_deref().map(Details::body);
+    let record = object.record();
+    let body = object.details().map(Details::body);
     let mut body = body.map_or(Body::Unread, |body| Body::clone(&body));
-    if let (Body::Pod(pod), Some(_)) = (&mut body, object.ready_at) {
-        pod.ready_at = object.ready_at.into();
+    if let (Body::Pod(pod), Some(_)) = (&mut body, object.ready_at()) {
+        pod.ready_at = object.ready_at().into();
     }
-    let expected = if object.meta_flawed {
-        Record::unreadable(object.meta)
+    let expected = if object.has_flawed_meta() {
+        Record::unreadable(object.meta())
     } else {
-        Record::new(object.meta, body.clone())
+        Record::new(object.meta(), body.clone())
     };
     assert_eq!(record, expected, "{text}");
     let found = snapshot.findings.iter();
@@ -189,6 +188,6 @@ pub(crate) fn of_snapshot(text: &str) -> (Body, Vec<String>) {
             .all(|problem| is_flaw(problem) || *problem == Problem::Assumed),
         "{flaws:?}"
     );
-    assert_eq!(object.flawed, problems.any(is_flaw), "{flaws:?}");
+    assert_eq!(object.is_flawed(), problems.any(is_flaw), "{flaws:?}");
     (body, flaws)
 }

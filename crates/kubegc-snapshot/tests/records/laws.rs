@@ -154,7 +154,7 @@ proptest! {
     fn rendered_records_survive_a_round_trip((resource, body) in bodies()) {
         let document = object(resource, body);
         let of_dump = |document: &Value| {
-            let record = snapshot(&document.to_string()).record_at(0).expect("one object");
+            let record = snapshot(&document.to_string()).object(0).expect("one object").record();
             Body::clone(&record.body)
         };
         let of_server = |document: &Value| read(resource, document);
@@ -229,7 +229,7 @@ proptest! {
                 reader.read("f", part.join("\n").as_bytes()).expect("documents");
             }
             let snapshot = reader.finish().expect("a snapshot");
-            let records: Vec<Record> = snapshot.views().map(|view| view.record()).collect();
+            let records: Vec<Record> = snapshot.objects().map(|object| object.record()).collect();
             (records, snapshot.finding_counts)
         };
         let (one, two) = order.split_at(cut);

@@ -1,7 +1,5 @@
 //! Objects with and without a body, fields of other kinds, and what is kept of texts.
 
-use std::sync::Arc;
-
 use kubegc_controllers::Documents;
 use kubegc_core::{
     KubernetesVersion,
@@ -43,15 +41,15 @@ fn objects_of_other_kinds_have_no_flaws_with_any_fields() {
         for text in ways(api_version, kind, ODD) {
             let snapshot = snapshot(&text);
             let object = snapshot.object(0).expect("one object");
-            assert!(!object.flawed, "{text}: {:?}", snapshot.findings);
-            assert_eq!(object.details, None, "{text}");
-            let meta = object.meta.clone();
+            assert!(!object.is_flawed(), "{text}: {:?}", snapshot.findings);
+            assert_eq!(object.details(), None, "{text}");
+            let meta = object.meta();
             assert_eq!(object.record(), Record::metadata_only(meta), "{text}");
         }
     }
     for text in ways("v1", "Pod", ODD) {
         let snapshot = snapshot(&text);
-        assert!(snapshot.object(0).expect("one object").flawed, "{text}");
+        assert!(snapshot.object(0).expect("one object").is_flawed(), "{text}");
     }
 }
 
@@ -90,11 +88,10 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
                 format!(r#"{{"items":[{text}],"kind":"List","apiVersion":"v1"}}"#),
             ] {
                 let snapshot = snapshot(&text);
-                let record = snapshot.record_at(0).expect("one object");
+                let record = snapshot.object(0).expect("one object").record();
                 let found = snapshot.object(0).expect("one object");
-                assert!(found.flawed && found.meta_flawed, "{text}");
-                assert_eq!(found.record(), record, "{text}");
-                assert_eq!(record, Record::unreadable(found.meta), "{text}");
+                assert!(found.is_flawed() && found.has_flawed_meta(), "{text}");
+                assert_eq!(record, Record::unreadable(found.meta()), "{text}");
                 assert_eq!(
                     (&*record.meta.name, &*record.meta.namespace == "shop"),
                     ("a", resource != Resource::PersistentVolumes)
@@ -108,7 +105,7 @@ fn an_object_whose_metadata_cannot_be_read_is_unread_and_live_it_is_refused() {
         let document = object(resource, body.clone()).to_string();
         let snapshot = snapshot(&document);
         let found = snapshot.object(0).expect("one object");
-        assert!(!found.meta_flawed, "{document}");
+        assert!(!found.has_flawed_meta(), "{document}");
         assert_ne!(*found.record().body, Body::Unread, "{document}");
     }
 }
@@ -130,13 +127,13 @@ fn metadata_alone_leaves_all_other_fields_unread() {
             .read_as("f", api_version, kind, text.as_bytes())
             .expect("a list");
         let snapshot = reader.finish().expect("a snapshot");
-        let record = snapshot.record_at(0).expect("one object");
+        let record = snapshot.object(0).expect("one object").record();
         assert_eq!(*record.body, Body::Unread, "{kind}");
         assert_eq!(
             (record.meta.labels.len(), record.meta.owner_references.len()),
             (1, 1)
         );
-        assert_eq!(snapshot.record_at(1), None);
+        assert!(snapshot.object(1).is_none());
     }
 }
 
@@ -156,7 +153,7 @@ fn a_kind_has_the_same_fields_in_every_version_of_its_group() {
         ("apps/v1beta2", "StatefulSet", r#""spec":{"replicas":2}"#),
     ] {
         for text in ways(api_version, kind, body) {
-            let record = snapshot(&text).record_at(0).expect("one object");
+            let record = snapshot(&text).object(0).expect("one object").record();
             assert_ne!(*record.body, Body::Unread, "{text}");
         }
     }
@@ -173,7 +170,7 @@ fn the_last_kind_of_a_list_counts() {
         r#""spec":{"nodeName":"n"},"status":{"phase":"Running"}"#,
         "",
     );
-    let record = snapshot(&pods).record_at(0).expect("one object");
+    let record = snapshot(&pods).object(0).expect("one object").record();
     assert!(record.pod().is_some());
     // A kind is given twice: fields that were read for the first do not count for the second.
     let other = list(
@@ -183,14 +180,14 @@ fn the_last_kind_of_a_list_counts() {
     );
     let found = snapshot(&other);
     assert!(found.find("", "PersistentVolumeClaim", "shop", "a").is_some());
-    assert_eq!(*found.record_at(0).expect("one object").body, Body::Unread);
+    assert_eq!(*found.object(0).expect("one object").record().body, Body::Unread);
     // An item with a kind of its own does not take the kind of the list.
     let mixed = list(
         r#","kind":"WidgetList""#,
         r#""spec":{"nodeName":"n"},"status":{"phase":"Running"},"kind":"Pod","apiVersion":"v1""#,
         "",
     );
-    let record = snapshot(&mixed).record_at(0).expect("one object");
+    let record = snapshot(&mixed).object(0).expect("one object").record();
     assert_eq!(
         record.pod().map(|pod| &pod.node_name),
         Some(&Field::Known("n".into()))
@@ -260,7 +257,7 @@ fn names_with_escaped_letters_are_names() {
     let text = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"shop","uid":"1"},
         "spec":{"containers":[{"env":[{"valueFrom":{"s\u0065cretKeyRef":{"name":"x"}}}]}]},
         "status":{"phase":"Failed","conditions":[{"type":"\u0044isruptionTarget","status":"True"}]}}"#;
-    let record = snapshot(text).record_at(0).expect("a pod");
+    let record = snapshot(text).object(0).expect("a pod").record();
     let pod = record.pod().expect("it is a pod");
     assert_eq!(pod.secrets, Field::Known(vec!["x".into()]));
     assert_eq!(pod.conditions.known().map(Vec::len), Some(1));
@@ -275,7 +272,7 @@ fn names_with_escaped_letters_are_names() {
         let text = format!(
             "apiVersion: v1\nkind: Pod\nmetadata: {{name: a, namespace: shop, uid: '1'}}\nspec:\n  containers:\n  - env:\n    - valueFrom: {{\"{key}\": {{name: x}}}}\n"
         );
-        let record = snapshot(&text).record_at(0).expect("a pod");
+        let record = snapshot(&text).object(0).expect("a pod").record();
         let pod = record.pod().expect("it is a pod");
         assert_eq!(pod.secrets, Field::Known(vec!["x".into()]), "{text}");
     }
@@ -297,9 +294,9 @@ fn equal_pods_share_their_details() {
         })
         .collect();
     let snapshot = snapshot(&json!({ "apiVersion": "v1", "kind": "List", "items": pods }).to_string());
-    let details: Vec<_> = snapshot.objects().filter_map(|object| object.details).collect();
+    let details: Vec<_> = snapshot.objects().filter_map(|object| object.details()).collect();
     assert_eq!(details.len(), 3);
-    assert!(details.iter().all(|other| Arc::ptr_eq(other, &details[0])));
+    assert!(details.iter().all(|other| std::ptr::eq(*other, details[0])));
 }
 
 #[test]

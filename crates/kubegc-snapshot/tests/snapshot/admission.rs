@@ -11,7 +11,7 @@ fn object(api_version: &str, kind: &str, fields: Value) -> Snapshot {
 
 fn details(snapshot: &Snapshot) -> Option<Details> {
     let object = snapshot.object(0).expect("one object");
-    object.details.as_deref().cloned()
+    object.details().cloned()
 }
 
 fn webhooks(version: &str, webhooks: Value) -> (Vec<Webhook>, Vec<(Problem, String)>) {

@@ -62,7 +62,7 @@ fn output(input: &str) -> String {
         .map(|(path, text)| (*path, std::str::from_utf8(text).expect("UTF-8")))
         .collect();
     let snapshot = both(&texts);
-    let objects = snapshot.objects().map(|object| object.api_version.to_string());
+    let objects = snapshot.objects().map(|object| object.api_version().to_string());
     let render = render(&snapshot);
     let mut lines: Vec<String> = objects
         .zip(render.lines())
@@ -131,14 +131,14 @@ fn kinds_that_nothing_defines_are_inferred() {
     ] {
         let snapshot = infer(&text);
         let object = snapshot.object(0).expect("read");
-        let kind = object.kind_id.expect("inferred");
+        let kind = object.kind_id().expect("inferred");
         assert_eq!(&*snapshot.catalog[kind].resource, resource);
         assert_eq!(snapshot.catalog[kind].is_namespaced(), is_namespaced);
         assert_eq!(snapshot.finding_counts[&Problem::InferredKind], 1);
         assert!(
             !snapshot
                 .completeness
-                .of("example.com", &object.kind)
+                .of("example.com", object.kind())
                 .is_complete(),
             "a declaration of all kinds does not include it"
         );
@@ -170,13 +170,13 @@ fn kinds_that_nothing_defines_are_inferred() {
     ] {
         let snapshot = infer(&text);
         assert_eq!(snapshot.finding_counts[&Problem::Unresolvable], 1, "{text}");
-        assert!(snapshot.objects().all(|object| object.kind_id.is_none()));
+        assert!(snapshot.objects().all(|object| object.kind_id().is_none()));
     }
     // Another version of a known kind keeps its resource, for any objects.
     let snapshot = infer(&object("policy/v1beta1", "PodDisruptionBudget", "", "a"));
     let kind = snapshot
         .object(0)
-        .and_then(|object| object.kind_id)
+        .and_then(|object| object.kind_id())
         .expect("known");
     assert_eq!(
         snapshot.catalog[kind].to_string(),
@@ -197,7 +197,7 @@ fn kinds_that_nothing_defines_are_inferred() {
         let snapshot = both(&[(path, &policy("", "a"))]);
         let kind = snapshot
             .object(0)
-            .and_then(|object| object.kind_id)
+            .and_then(|object| object.kind_id())
             .expect("inferred");
         assert_eq!(&*snapshot.catalog[kind].resource, resource, "{path}");
     }

@@ -6,7 +6,7 @@ use kubegc_core::{
     KubernetesVersion,
     record::{Body, Field},
 };
-use kubegc_snapshot::{Details, Reader, Snapshot, SnapshotError, SnapshotObject};
+use kubegc_snapshot::{Details, ObjectView, Reader, Snapshot, SnapshotError};
 
 /// A reader for 1.28.
 pub(crate) fn reader() -> Reader {
@@ -34,19 +34,19 @@ pub(crate) fn read(name: &str, text: &[u8]) -> Result<Snapshot, SnapshotError> {
 
 /// All facts of all objects, a line each, without their places.
 pub(crate) fn render(snapshot: &Snapshot) -> String {
-    snapshot.objects().map(|object| line(&object)).collect()
+    snapshot.objects().map(line).collect()
 }
 
 /// Namespace, kind and name.
-pub(crate) fn path(object: &SnapshotObject) -> String {
-    match &*object.meta.namespace {
-        "" => format!("{}/{}", object.kind, object.meta.name),
-        namespace => format!("{namespace}/{}/{}", object.kind, object.meta.name),
+pub(crate) fn path(object: ObjectView<'_>) -> String {
+    match &**object.namespace() {
+        "" => format!("{}/{}", object.kind(), object.name()),
+        namespace => format!("{namespace}/{}/{}", object.kind(), object.name()),
     }
 }
 
-fn line(object: &SnapshotObject) -> String {
-    let meta = &object.meta;
+fn line(object: ObjectView<'_>) -> String {
+    let meta = object.meta();
     let list = |texts: Vec<String>| Some(texts.join(",")).filter(|text| !text.is_empty());
     let owners = meta.owner_references.iter().map(|owner| {
         let flags = (owner.controller, owner.block_owner_deletion);
@@ -67,8 +67,8 @@ fn line(object: &SnapshotObject) -> String {
         ("owners", list(owners.collect())),
         ("labels", list(labels.collect())),
         ("details", details(object)),
-        ("resolved", object.kind_id.is_none().then(|| "no".to_owned())),
-        ("flawed", object.flawed.then(|| "yes".to_owned())),
+        ("resolved", object.kind_id().is_none().then(|| "no".to_owned())),
+        ("flawed", object.is_flawed().then(|| "yes".to_owned())),
     ];
     let parts = parts
         .into_iter()
@@ -83,8 +83,8 @@ fn line(object: &SnapshotObject) -> String {
 }
 
 /// Some fields of a pod, a namespace or a definition.
-fn details(object: &SnapshotObject) -> Option<String> {
-    let details = object.details.as_deref()?;
+fn details(object: ObjectView<'_>) -> Option<String> {
+    let details = object.details()?;
     match &*details.body() {
         Body::Pod(pod) => {
             let text = |text: &Field<Arc<str>>| match text.known() {

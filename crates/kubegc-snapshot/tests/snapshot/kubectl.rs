@@ -81,6 +81,18 @@ fn logs_without_an_end_are_cut_off() {
     );
 }
 
+const ERRORS: [&str; 4] = [
+    "error: the server doesn't have a resource type \"pds\"",
+    "Error from server (Forbidden): pods is forbidden: User \"x\" cannot list resource",
+    "Unable to connect to the server: net/http: TLS handshake timeout",
+    "E1123 11:19:44.123456   12345 memcache.go:265] couldn't get current server API group list",
+];
+const MESSAGES: [&str; 3] = [
+    "Warning: v1 ComponentStatus is deprecated in v1.19+",
+    "W1123 11:19:44.123456   12345 warnings.go:70] policy/v1beta1 PodSecurityPolicy is deprecated",
+    "No resources found in default namespace.",
+];
+
 #[test]
 fn messages_of_kubectl_are_findings() {
     let yaml = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: a\n  namespace: shop\n  uid: '1'\nstatus:\n  phase: Running\n";
@@ -90,27 +102,9 @@ fn messages_of_kubectl_are_findings() {
         ("YAML", yaml.to_owned()),
         ("a YAML list", list),
     ] {
-        for (message, is_error) in [
-            ("error: the server doesn't have a resource type \"pds\"", true),
-            (
-                "Error from server (Forbidden): pods is forbidden: User \"x\" cannot list resource",
-                true,
-            ),
-            (
-                "Unable to connect to the server: net/http: TLS handshake timeout",
-                true,
-            ),
-            (
-                "E1123 11:19:44.123456   12345 memcache.go:265] couldn't get current server API group list",
-                true,
-            ),
-            ("Warning: v1 ComponentStatus is deprecated in v1.19+", false),
-            (
-                "W1123 11:19:44.123456   12345 warnings.go:70] policy/v1beta1 PodSecurityPolicy is deprecated",
-                false,
-            ),
-            ("No resources found in default namespace.", false),
-        ] {
+        let errors = ERRORS.map(|message| (message, "KubectlError", true));
+        let others = MESSAGES.map(|message| (message, "KubectlMessage", false));
+        for (message, problem, is_error) in errors.into_iter().chain(others) {
             for (text, document) in [
                 (format!("{dump}{message}\n"), ", document 1"),
                 (format!("{dump}{message}"), ", document 1"),
@@ -118,11 +112,6 @@ fn messages_of_kubectl_are_findings() {
             ] {
                 let snapshot = complete(name, &text);
                 assert_eq!(render(&snapshot), LINE, "{name} {message}");
-                let problem = if is_error {
-                    "KubectlError"
-                } else {
-                    "KubectlMessage"
-                };
                 assert_eq!(
                     findings(&snapshot),
                     [format!("{problem}: {name}{document}: {message}")]
@@ -210,7 +199,7 @@ fn lists_of_kubectl_before_1_14_are_read_as_metadata() {
     );
     assert_eq!(findings(&snapshot), [""; 0]);
     let found = snapshot.find("", "Pod", "shop", "a").expect("a pod");
-    assert_eq!(found.details, None, "fields unknown to the API are unread");
+    assert_eq!(found.details(), None, "fields unknown to the API are unread");
     // In a stream the selfLink contains the kind; without a link, an unknown kind is an error.
     assert_eq!(
         render(&read("dump", nodes.as_bytes()).expect("nodes")),

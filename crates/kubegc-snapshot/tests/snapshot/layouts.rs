@@ -79,7 +79,7 @@ fn streams_of_either_format_hold_the_same_objects() {
         let found = snapshot
             .find("apps", "ReplicaSet", "shop", "web-7d9f8b6c5d")
             .expect("there");
-        assert_eq!(found.place.item.is_some(), name.starts_with("list"));
+        assert_eq!(found.place().item.is_some(), name.starts_with("list"));
         assert!(snapshot.find("apps", "ReplicaSet", "shop", "web").is_none());
     }
 }

@@ -44,20 +44,20 @@ fn snapshot(text: &str) -> Snapshot {
 fn objects_without_uid_are_identified_by_name() {
     let snapshot = snapshot(APP);
     let uid = |kind: &str| {
-        let object = snapshot.objects().find(|object| *object.kind == *kind);
-        object.expect("read").meta.uid.to_string()
+        let object = snapshot.objects().find(|object| **object.kind() == *kind);
+        object.expect("read").uid().to_string()
     };
     assert_eq!(uid("Deployment"), "assumed:apps/Deployment/shop/web");
     assert_eq!(uid("ConfigMap"), "u7", "the uid in the Secret's owner reference");
     let config_map = snapshot.find("", "ConfigMap", "shop", "web").expect("read");
     assert_eq!(
-        config_map.meta.owner_references[0].uid.to_string(),
+        config_map.meta().owner_references[0].uid.to_string(),
         uid("Deployment")
     );
     assert!(
         snapshot
             .objects()
-            .all(|object| !object.flawed && !object.meta_flawed)
+            .all(|object| !object.is_flawed() && !object.has_flawed_meta())
     );
     assert!(snapshot.completeness.of("apps", "Deployment").is_complete());
     assert_eq!(
@@ -74,7 +74,7 @@ fn objects_without_uid_are_identified_by_name() {
 fn a_claim_without_namespace_is_a_new_one_in_the_default_namespace() {
     let snapshot = snapshot(APP);
     let claim = snapshot.find("", "PersistentVolumeClaim", "test", "data");
-    let finalizers = claim.expect("read").meta.finalizers.clone();
+    let finalizers = claim.expect("read").meta().finalizers;
     assert_eq!(
         finalizers.iter().map(|name| &**name).collect::<Vec<_>>(),
         ["kubernetes.io/pvc-protection"]
@@ -90,7 +90,7 @@ fn references_that_disagree_leave_the_uid_unknown() {
     let (service, _) = service.split_once("---").expect("there");
     let snapshot = snapshot(&format!("{APP}---\napiVersion: v1\nkind: Service{service}"));
     let config_map = snapshot.find("", "ConfigMap", "shop", "web").expect("read");
-    assert!(config_map.meta_flawed && config_map.meta.uid.is_empty());
+    assert!(config_map.has_flawed_meta() && config_map.uid().is_empty());
     assert_eq!(snapshot.finding_counts[&Problem::NoUid], 1);
     assert!(!snapshot.completeness.of("", "ConfigMap").is_complete());
 }

@@ -96,7 +96,7 @@ fn members_are_named_by_their_archive_and_path() {
     ] {
         let snapshot = read("dump.archive", &archive).expect("an archive");
         let pod = snapshot.object(0).expect("a pod");
-        assert_eq!(&*pod.place.file, format!("dump.archive:{path}"));
+        assert_eq!(&*pod.place().file, format!("dump.archive:{path}"));
     }
 }
 
