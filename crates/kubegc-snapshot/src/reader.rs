@@ -51,7 +51,7 @@ const PARTS_MAX: u64 = 256;
 /// let mut reader = Reader::new(KubernetesVersion::LATEST);
 /// reader.read("dump.json", &dump[..])?;
 /// let snapshot = reader.finish()?;
-/// assert_eq!(snapshot.objects().next().map(|object| object.meta.name.clone()), Some("a".into()));
+/// assert_eq!(snapshot.objects().next().map(|object| object.name().clone()), Some("a".into()));
 ///
 /// let mut reader = Reader::new(KubernetesVersion::LATEST);
 /// let error = reader.read("dump.json", &dump[..dump.len() - 10]).expect_err("it is cut off");

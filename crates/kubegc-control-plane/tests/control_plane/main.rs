@@ -66,8 +66,11 @@ impl Fixture {
     #[track_caller]
     fn add(&mut self, kind: &str, object: Value) -> String {
         let (id, default) = self.id(kind);
-        let namespace = object["metadata"]["namespace"].as_str().unwrap_or(default);
-        let response = self.server.create_json(id, &namespace.to_owned(), object);
+        let namespace = object["metadata"]["namespace"]
+            .as_str()
+            .unwrap_or(default)
+            .to_owned();
+        let response = self.server.create_json(id, &namespace, object);
         assert_eq!(response.code, 201, "{kind}: {:?}", response.status());
         response.object().unwrap().meta.uid.to_string()
     }

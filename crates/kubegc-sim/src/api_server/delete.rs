@@ -33,7 +33,8 @@ const JOB_WARNING: &str = "child pods are preserved by default when jobs are del
 /// The response to a deletion, and whether the object is removed, which not every response shows.
 pub(super) type Outcome = Result<(Response, bool)>;
 
-/// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion starts.
+/// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion
+/// starts.
 #[derive(Clone, Copy)]
 struct Graceful(Timestamp, i64, bool);
 

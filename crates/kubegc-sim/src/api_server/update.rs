@@ -366,7 +366,8 @@ impl ApiServer {
         }
     }
 
-    /// Drops references that equal an earlier one; returns the warnings for the client, which state the moment.
+    /// Drops references that equal an earlier one; returns the warnings for the client, which state the
+    /// moment.
     ///
     /// # Upstream
     /// `dedupOwnerReferencesAndAddWarning` in `apiserver/pkg/endpoints/handlers/rest.go`, 1.20.2.

@@ -50,11 +50,12 @@ impl ApiServer {
     }
 }
 
-/// The steps in which a kind validates the metadata of an object: `n` the name by the rule of the kind, `p` as
-/// a segment of a path, `w` the whole object, `c` its change, `q` whether its finalizers are qualified.
+/// The steps in which a kind validates the metadata of an object: `n` the name by the rule of the kind, `p`
+/// as a segment of a path, `w` the whole object, `c` its change, `q` whether its finalizers are qualified.
 ///
 /// # Upstream
-/// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, and the `ValidateUpdate` of kinds, 1.20.2.
+/// `BeforeCreate` and `BeforeUpdate` in `apiserver/pkg/registry/rest`, and the `ValidateUpdate` of kinds,
+/// 1.20.2.
 fn own_steps(version: KubernetesVersion, resource: &ApiResource, write: Write<'_>) -> String {
     let (facts, is_legacy) = (Facts::of(resource), is_legacy_event(resource));
     match write.old {

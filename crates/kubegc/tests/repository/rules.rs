@@ -29,7 +29,8 @@ fn check(package: &str) {
 
     let mut problems = Vec::new();
     let mut used = BTreeSet::new();
-    for path in files(&[&format!("crates/{package}/src")], "rs") {
+    let source = format!("crates/{package}/src");
+    for path in files(&[&source], "rs").into_iter().chain(files(&[&source], "md")) {
         let text = read(&path);
         for (at, line) in text.lines().enumerate() {
             let comment = line.trim_start();

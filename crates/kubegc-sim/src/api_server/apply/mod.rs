@@ -277,7 +277,8 @@ impl Request<'_> {
     /// The object after the configuration was applied, and the owners of its fields.
     ///
     /// # Upstream
-    /// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and `managedFieldsUpdater.Apply` in
+    /// `Updater.Apply` in `structured-merge-diff/v4/merge/update.go`, v4.4, and
+    /// `managedFieldsUpdater.Apply` in
     /// [`managedfieldsupdater.go`](https://github.com/kubernetes/apimachinery/blob/v0.36.0/pkg/util/managedfields/internal/managedfieldsupdater.go).
     fn merged(&self, live: &Value, mut managers: Managers) -> Result<(Value, Managers)> {
         let (applied, place, manager) = (self.applied, self.place, &self.manager);
