@@ -238,3 +238,14 @@ async fn a_snapshot_omits_kinds_that_the_collector_of_the_version_ignores() {
         assert_eq!((of(""), of("events.k8s.io")), (false, complete), "{version}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_leaves_out_the_resources_that_it_is_told_to() {
+    let cluster = cluster("1.36.0");
+    let mut options = SnapshotOptions::default();
+    options.left_out = vec![("apps".to_owned(), "deployments".to_owned())];
+    let snapshot = snapshot(&cluster.client(), &options).await.expect("a snapshot");
+    let is_listed =
+        ["Deployment", "ReplicaSet"].map(|kind| snapshot.completeness.of("apps", kind).is_complete());
+    assert_eq!(is_listed, [false, true]);
+}

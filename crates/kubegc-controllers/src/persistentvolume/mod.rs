@@ -5,7 +5,7 @@
 //!
 //! Binding is left out, and so is the enqueueing of claims.
 //!
-//! With [`Wire::Strict`](crate::Wire::Strict), storage is deleted or recycled only while the API server has
+//! With [`Wire::Strict`], storage is deleted or recycled only while the API server has
 //! the volume with the same spec, phase and annotations that the decision depends on, and a finalizer is not
 //! added to a volume that is being deleted, which the API server refuses. Upstream checks only that the
 //! volume is released.

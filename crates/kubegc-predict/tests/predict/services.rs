@@ -105,3 +105,24 @@ fn a_service_is_ready_unless_the_dump_shows_that_it_is_not() {
         assert_eq!(failures(complete, &objects), expected, "{complete:?} {objects:?}");
     }
 }
+
+/// A name that no extension has is an error, unless the dump may lack the extensions.
+#[test]
+fn assumed_failures_name_extensions_of_the_dump() {
+    for (dump, webhook, api, is_known) in [
+        (EXTENSIONS, "check.example.org", "v1.example.org", true),
+        (EXTENSIONS, "check.example.org", "example.org/v1", true),
+        (EXTENSIONS, "check.example.com", "v1.example.org", false),
+        (EXTENSIONS, "check.example.org", "v1.example.com", false),
+        (DEPLOYMENT, "check.example.com", "v1.example.com", true),
+    ] {
+        let assumptions = Assumptions {
+            unreachable_webhooks: vec![webhook.into()],
+            unavailable_apis: vec![api.into()],
+            ..Assumptions::default()
+        };
+        let cluster = common::of_dump("1.36", dump, &[], assumptions);
+        let checked = cluster.check_assumptions();
+        assert_eq!(checked.is_ok(), is_known, "{webhook}, {api}: {checked:?}");
+    }
+}
