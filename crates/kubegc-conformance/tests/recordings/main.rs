@@ -1,6 +1,7 @@
 //! The recordings match except where `UNMATCHED.md` says otherwise, and changed recordings do not match.
 
 mod changed;
+mod predict;
 mod protobuf_table;
 mod types_table;
 
@@ -196,23 +197,6 @@ fn every_named_file_and_directory_exists() {
 
 fn replay_file(path: &Path) -> FileReport {
     replay(path, &Options::default()).expect("the vectors can be read")
-}
-
-/// The recorded writes and those of the forecast.
-#[test]
-fn a_forecast_is_shown_next_to_its_recording() {
-    let only = Some("h206".to_owned());
-    let file = vectors().join("predict/collector.jsonl.xz");
-    let report = replay(&file, &Options { only }).expect("in the repository");
-    assert_eq!((report.passed, failures(&report).len()), (1, 0));
-    let [note] = report.notes.as_slice() else {
-        panic!("{:?}", report.notes)
-    };
-    let sides = [
-        "predicted garbage collector",
-        "recorded  generic-garbage-collector",
-    ];
-    assert!(sides.iter().all(|side| note.contains(side)), "{note}");
 }
 
 /// The first line of a recording that contains a text.

@@ -157,7 +157,7 @@ impl Collecting {
     }
 
     async fn stop(self) {
-        // A collector that has ended by itself has no receiver; its task returns the reason.
+        // A collector that has ended has no receiver; its task returns the reason.
         let _ended = self.stop.send(());
         self.task.await.expect("the collector ends well");
     }

@@ -155,6 +155,7 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     let cluster = cluster_with_all(&fixture, &["pods"]);
     let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
     assert_eq!(forecast.removals().count(), 0);
+    assert_eq!(forecast.to_json()["removals"], json!({}));
     assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
     let Fate::Undetermined { missing, .. } = &forecast.fates[0].fate else {
         panic!("whether its kubelet runs is not known")

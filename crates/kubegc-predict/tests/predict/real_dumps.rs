@@ -177,3 +177,19 @@ fn steps_of_controllers_have_their_reasons() {
         .find(|step| step["actor"] == "pod-garbage-collector-controller");
     assert_eq!(of_podgc.expect("it deletes the pod")["reason"], "Orphaned");
 }
+
+/// No kubelet ends the pods of a lost node.
+#[test]
+fn pods_of_a_lost_node_stay_terminating() {
+    let cluster = common::complete(&[node("a", "Unknown"), terminating(pod("web", json!({})))]);
+    for forecast in [
+        cluster.pending().clone(),
+        delete(&cluster, "shop/Pod/web", BACKGROUND),
+    ] {
+        let waits = waits(&forecast, "Pod", "web");
+        let node = Some("a".into());
+        let overdue_since = None;
+        assert_eq!(waits, [Wait::Kubelet { node, overdue_since }]);
+        assert_eq!(waits[0].to_string(), "the kubelet of node a, which does not run");
+    }
+}
