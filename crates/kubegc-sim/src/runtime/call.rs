@@ -1,4 +1,4 @@
-//! Names and records of calls to a node.
+//! Names and records of calls to a node, and of the harm that they do.
 
 use std::{fmt, sync::Arc};
 
@@ -103,5 +103,60 @@ impl fmt::Display for CallRecord {
             Ok(()) => Ok(()),
             Err(error) => write!(f, ": {error}"),
         }
+    }
+}
+
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Harm {
+    /// A running container was stopped, by itself or with its sandbox.
+    RunningContainerStopped {
+        container_id: Arc<str>,
+    },
+    /// A running container was removed, by itself or with its sandbox.
+    RunningContainerRemoved {
+        container_id: Arc<str>,
+    },
+    /// A container in an unknown state was removed without being stopped first.
+    UnknownContainerRemoved {
+        container_id: Arc<str>,
+    },
+    ReadySandboxStopped,
+    ReadySandboxRemoved,
+    PinnedImageRemoved,
+    /// An image was removed that a container uses.
+    UsedImageRemoved {
+        container_id: Arc<str>,
+    },
+    /// An image was removed that a container mounts as a volume.
+    MountedImageRemoved {
+        container_id: Arc<str>,
+    },
+    /// The logs of a pod were removed that is neither evicted nor deleted.
+    LivingPodLogsRemoved,
+    RunningContainerLogsRemoved {
+        container_id: Arc<str>,
+    },
+    /// A link was removed whose log exists, or whose container is running.
+    LiveLinkRemoved,
+}
+
+/// A harmful call.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Violation {
+    pub at: Timestamp,
+    pub operation: Operation,
+    pub target: Arc<str>,
+    pub harm: Harm,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {:?} {}: {:?}",
+            self.at, self.operation, self.target, self.harm
+        )
     }
 }

@@ -61,7 +61,7 @@ impl Runtime for SimNode {
             grace_seconds,
             ..CallRecord::new(Operation::StopContainer, id)
         };
-        self.lock().perform(call, |world| {
+        self.perform(call, |world| {
             world.stop_container(id);
             Ok(())
         })
@@ -95,7 +95,7 @@ impl Runtime for SimNode {
             runtime_handler: runtime_handler.into(),
             ..CallRecord::new(Operation::RemoveImage, id)
         };
-        self.lock().perform(call, |world| {
+        self.perform(call, |world| {
             if let Some(at) = world.image_place(id, runtime_handler) {
                 world.images.remove(at);
             }

@@ -1,73 +1,18 @@
 //! Detects harmful calls of a node collector. The node performs them anyway: it reports harm, but it does not
 //! prevent it.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{
-    Timestamp, Uid,
+    Uid,
     node_facts::{ContainerState, LogTarget, SandboxState},
 };
 
 use super::{
-    call::{CallRecord, Operation},
+    call::{CallRecord, Harm, Operation},
     log::{Link, entry_uid},
     world::{ContainerRow, World},
 };
-
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Harm {
-    /// A running container was stopped, by itself or with its sandbox.
-    RunningContainerStopped {
-        container_id: Arc<str>,
-    },
-    /// A running container was removed, by itself or with its sandbox.
-    RunningContainerRemoved {
-        container_id: Arc<str>,
-    },
-    /// A container in an unknown state was removed without being stopped first.
-    UnknownContainerRemoved {
-        container_id: Arc<str>,
-    },
-    ReadySandboxStopped,
-    ReadySandboxRemoved,
-    PinnedImageRemoved,
-    /// An image was removed that a container uses.
-    UsedImageRemoved {
-        container_id: Arc<str>,
-    },
-    /// An image was removed that a container mounts as a volume.
-    MountedImageRemoved {
-        container_id: Arc<str>,
-    },
-    /// The logs of a pod were removed that is neither evicted nor deleted.
-    LivingPodLogsRemoved,
-    RunningContainerLogsRemoved {
-        container_id: Arc<str>,
-    },
-    /// A link was removed whose log exists, or whose container is running.
-    LiveLinkRemoved,
-}
-
-/// A harmful call.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Violation {
-    pub at: Timestamp,
-    pub operation: Operation,
-    pub target: Arc<str>,
-    pub harm: Harm,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} {:?} {}: {:?}",
-            self.at, self.operation, self.target, self.harm
-        )
-    }
-}
 
 /// The harm that a call would do to the current state of the node.
 pub(super) fn harms(world: &World, call: &CallRecord) -> Vec<Harm> {

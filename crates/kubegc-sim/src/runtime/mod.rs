@@ -17,8 +17,7 @@ mod node;
 mod spec;
 mod world;
 
-pub use call::{CallRecord, Operation};
+pub use call::{CallRecord, Harm, Operation, Violation};
 pub use fault::{Fault, FaultPlan, FaultyRuntime, Matching, Rule};
-pub use judge::{Harm, Violation};
 pub use node::SimNode;
 pub use spec::{ContainerSpec, ImageSpec, Layer, NodeError, NodeSettings, PodSpec, RunningPod};

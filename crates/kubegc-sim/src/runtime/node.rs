@@ -12,8 +12,8 @@ use kubegc_core::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    call::{CallRecord, Operation},
-    judge::Violation,
+    call::{CallRecord, Operation, Violation},
+    judge,
     log::{Link, POD_LOG_DIRECTORY},
     spec::{ContainerSpec, ImageSpec, NodeError, NodeSettings, PodSpec, RunningPod},
     world::World,
@@ -95,7 +95,30 @@ impl SimNode {
         target: &str,
         work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
     ) -> Result<T, RuntimeError> {
-        self.lock().perform(CallRecord::new(operation, target), work)
+        self.perform(CallRecord::new(operation, target), work)
+    }
+
+    /// Performs a call, records it, and checks it for violations.
+    pub(super) fn perform<T>(
+        &self,
+        mut call: CallRecord,
+        work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
+    ) -> Result<T, RuntimeError> {
+        let mut world = self.lock();
+        call.at = world.now;
+        let harms = judge::harms(&world, &call);
+        let result = work(&mut world);
+        if result.is_ok() {
+            world.violations.extend(harms.into_iter().map(|harm| Violation {
+                at: call.at,
+                operation: call.operation,
+                target: Arc::clone(&call.target),
+                harm,
+            }));
+        }
+        call.outcome = result.as_ref().map(|_| ()).map_err(Clone::clone);
+        world.calls.push(call);
+        result
     }
 }
 

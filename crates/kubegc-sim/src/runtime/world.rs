@@ -9,7 +9,7 @@ use std::{
 };
 
 use kubegc_core::{
-    RuntimeError, Timestamp, Uid,
+    Timestamp, Uid,
     node_facts::{
         Container, ContainerImage, ContainerState, FileSystem, Image, PodIdentity, PodState, Pods, Sandbox,
         SandboxState, label,
@@ -17,8 +17,7 @@ use kubegc_core::{
 };
 
 use super::{
-    call::CallRecord,
-    judge::{self, Violation},
+    call::{CallRecord, Violation},
     log::{Link, LogTree, POD_LOG_DIRECTORY, container_log_link, pod_log_entry},
     spec::{ContainerSpec, ImageSpec, Layer, NodeError, NodeSettings, PodSpec, RunningPod},
 };
@@ -457,30 +456,6 @@ impl World {
         self.stop_container(id);
         self.start_container(&next)?;
         Ok(next)
-    }
-
-    // Calls.
-
-    /// Performs a call, records it, and checks it for violations.
-    pub(super) fn perform<T>(
-        &mut self,
-        mut call: CallRecord,
-        work: impl FnOnce(&mut Self) -> Result<T, RuntimeError>,
-    ) -> Result<T, RuntimeError> {
-        call.at = self.now;
-        let harms = judge::harms(self, &call);
-        let result = work(self);
-        if result.is_ok() {
-            self.violations.extend(harms.into_iter().map(|harm| Violation {
-                at: call.at,
-                operation: call.operation,
-                target: Arc::clone(&call.target),
-                harm,
-            }));
-        }
-        call.outcome = result.as_ref().map(|_| ()).map_err(Clone::clone);
-        self.calls.push(call);
-        result
     }
 }
 

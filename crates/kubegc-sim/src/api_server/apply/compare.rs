@@ -6,8 +6,8 @@ use serde_json::{Map, Value};
 
 use super::{
     dialect::{EMPTY_OBJECTS_ARE_OWNED, Place},
-    field_set::{Element, FieldSet, shown},
-    managed::strip,
+    element::{Element, shown},
+    field_set::FieldSet,
 };
 
 /// The fields that an applied configuration names.
@@ -163,4 +163,31 @@ fn by_element<'v>(value: Option<&'v Value>, place: Place<'_>) -> Option<BTreeMap
         map.entry(element).or_default().push(part);
     }
     Some(map)
+}
+
+/// Removes the fields that no manager can own, such as those that the server sets.
+///
+/// # Upstream
+/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30, and `GetResetFields` of
+/// strategies.
+pub(super) fn strip(fields: &mut FieldSet, place: Place<'_>) {
+    if place.resets_spec() {
+        fields.cut(&Element::field("spec"));
+    }
+    for name in ["apiVersion", "kind", "metadata"] {
+        fields.remove(&[Element::field(name)]);
+    }
+    for name in [
+        "name",
+        "namespace",
+        "creationTimestamp",
+        "selfLink",
+        "uid",
+        "clusterName",
+        "generation",
+        "managedFields",
+        "resourceVersion",
+    ] {
+        fields.remove(&[Element::field("metadata"), Element::field(name)]);
+    }
 }

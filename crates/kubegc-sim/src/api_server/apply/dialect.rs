@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value};
 
-use super::field_set::{Element, scalar};
+use super::element::{Element, scalar};
 use crate::types::{
     node::Node,
     schema::{ListKind, StructId, Type},

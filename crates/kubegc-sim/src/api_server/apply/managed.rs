@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use super::{
     compare::{Comparison, set_of},
     dialect::{FIELDS_FOLLOW_SCHEMAS, OWNED_VALUES_STAY_WHOLE, Place},
-    field_set::{Element, FieldSet, shown},
+    element::{Element, shown},
+    field_set::FieldSet,
 };
 use crate::status::{self, Cause, Details, Refusal, quoted};
 
@@ -282,31 +283,4 @@ pub(super) fn refusal(conflicts: &[Conflict]) -> Refusal {
     };
     let details = Details::default().with_causes(causes.collect());
     status::refusal(409, "Conflict", message, details)
-}
-
-/// Removes the fields that no manager can own, such as those that the server sets.
-///
-/// # Upstream
-/// `stripMeta` in `apimachinery/pkg/util/managedfields/internal/stripmeta.go`, 1.30, and `GetResetFields` of
-/// strategies.
-pub(super) fn strip(fields: &mut FieldSet, place: Place<'_>) {
-    if place.resets_spec() {
-        fields.cut(&Element::field("spec"));
-    }
-    for name in ["apiVersion", "kind", "metadata"] {
-        fields.remove(&[Element::field(name)]);
-    }
-    for name in [
-        "name",
-        "namespace",
-        "creationTimestamp",
-        "selfLink",
-        "uid",
-        "clusterName",
-        "generation",
-        "managedFields",
-        "resourceVersion",
-    ] {
-        fields.remove(&[Element::field("metadata"), Element::field(name)]);
-    }
 }

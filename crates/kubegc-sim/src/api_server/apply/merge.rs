@@ -10,7 +10,8 @@ use serde_json::{Map, Value};
 use super::{
     compare::set_of,
     dialect::{APPLIED_ORDER_COUNTS, Place},
-    field_set::{Element, FieldSet},
+    element::Element,
+    field_set::FieldSet,
 };
 use crate::types::schema::ListKind;
 
