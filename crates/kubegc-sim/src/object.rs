@@ -3,7 +3,6 @@
 //! An object whose metadata only is known has no body, and no memory is used for one.
 
 use std::{
-    borrow::Cow,
     fmt,
     ops::Deref,
     sync::{Arc, OnceLock},
@@ -12,11 +11,6 @@ use std::{
 use kubegc_core::{ApiResource, FieldError, ObjectMeta, SharedMeta, Timestamp, json::MetaFields};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-
-use crate::{
-    api_server::ManagedFields,
-    types::{convert, defaults::object_in},
-};
 
 /// One object in its stored form.
 ///
@@ -121,6 +115,24 @@ impl PartialEq for Body {
 
 impl Eq for Body {}
 
+/// `metadata.managedFields` of an object; `None` if it is empty.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ManagedFields(Option<Arc<Value>>);
+
+impl ManagedFields {
+    pub(crate) const NONE: Self = Self(None);
+
+    pub(crate) fn of(list: Value) -> Self {
+        let is_empty = list.is_null() || list.as_array().is_some_and(Vec::is_empty);
+        Self((!is_empty).then(|| Arc::new(list)))
+    }
+
+    /// The list; `None` if it is empty.
+    pub(crate) fn list(&self) -> Option<&Value> {
+        self.0.as_deref()
+    }
+}
+
 /// An object read from JSON, with its declared kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -213,49 +225,6 @@ impl StoredObject {
         self.has_nil_bytes = entries.is_some_and(|entries| entries.values().any(|value| *value == ""));
     }
 
-    /// The object in its JSON form, in the API version of `resource`.
-    pub fn to_json(&self, resource: &ApiResource) -> Value {
-        let mut object = self.to_json_without_managers(resource);
-        if let Some(list) = self.managers.list() {
-            object["metadata"]["managedFields"] = list.clone();
-        }
-        object
-    }
-
-    /// The JSON form without `managedFields`.
-    pub(crate) fn to_json_without_managers(&self, resource: &ApiResource) -> Value {
-        let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
-        let mut metadata = match fields.remove("metadata") {
-            Some(Value::Object(rest)) => rest,
-            _ => Map::new(),
-        };
-        put_meta(&self.meta, &mut metadata);
-        fields.insert("apiVersion".to_owned(), resource.api_version().into());
-        fields.insert("kind".to_owned(), (&*resource.kind).into());
-        fields.insert("metadata".to_owned(), Value::Object(metadata));
-        convert::to_shown(resource, &mut fields);
-        Value::Object(fields)
-    }
-
-    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in
-    /// the API version of `resource`; empty where only metadata is known.
-    pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
-        match &self.body {
-            Some(body) if convert::is_shown_as_stored(resource) => Cow::Borrowed(body),
-            body => {
-                let mut fields = body.as_deref().cloned().unwrap_or_default();
-                convert::to_shown(resource, &mut fields);
-                Cow::Owned(fields)
-            }
-        }
-    }
-
-    /// The object as a JSON document, in the API version of `resource`.
-    pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
-        // Serialization of a JSON value does not fail.
-        serde_json::to_vec(&self.to_json(resource)).unwrap_or_default()
-    }
-
     /// The value at a path of the body, such as `["spec", "nodeName"]`.
     pub fn at(&self, path: &[impl AsRef<str>]) -> Option<&Value> {
         let (first, rest) = path.split_first()?;
@@ -327,10 +296,12 @@ impl StoredObject {
             None => self.body_mut(),
         };
         for parent in parents.iter().skip(1) {
-            match object_in(fields, parent.as_ref()) {
-                Some(below) => fields = below,
-                None => return,
+            let below = fields.entry(parent.as_ref()).or_insert(Value::Null);
+            if below.is_null() {
+                *below = Map::new().into();
             }
+            let Value::Object(below) = below else { return };
+            fields = below;
         }
         fields.remove(last.as_ref());
         fields.extend(value.map(|value| (last.as_ref().to_owned(), value.clone())));
@@ -338,9 +309,7 @@ impl StoredObject {
 
     /// Sets an annotation. Does nothing where the annotations are no object.
     pub(crate) fn annotate(&mut self, key: &str, value: impl Into<Value>) {
-        if let Some(annotations) = object_in(self.rest_of_metadata_mut(), "annotations") {
-            annotations.insert(key.to_owned(), value.into());
-        }
+        self.put(&["metadata", "annotations", key], Some(&value.into()));
     }
 
     /// Removes empty containers and fields that are not stored, so that equal contents are equal values.

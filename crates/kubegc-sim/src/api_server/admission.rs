@@ -8,9 +8,8 @@ use kubegc_core::{KindId, LabelSelector, ObjectMeta, RequestAttributes, RequestM
 
 use super::{
     ApiServer,
-    hooks::Request,
     kinds::Special,
-    update::{Part, Write},
+    write::{Part, Request, Write},
 };
 use crate::{
     StoredObject,

@@ -6,11 +6,13 @@ use kubegc_core::{Behavior, KindId, Uid, identity::split_api_version};
 use serde_json::{Value, json};
 
 use super::{
-    ApiServer, EventType, ManagedFields, Response, ResponseBody, Special, crd, hooks, namespace,
-    update::{Part, Write},
+    ApiServer, EventType, Response, ResponseBody, Special, crd, namespace,
+    write::{Part, Request, Write},
 };
 use crate::{
-    Manifest, StoredObject, rng,
+    Manifest, StoredObject,
+    object::ManagedFields,
+    rng,
     status::{self, Cause, Refusal, Result},
     types::{self, facts::Facts},
 };
@@ -212,7 +214,7 @@ impl ApiServer {
         if typed {
             types::admission::complete(self, self.resource(kind), &mut object, None)?;
         }
-        let request = hooks::Request::new(kind, Part::Whole, None, None);
+        let request = Request::new(kind, Part::Whole, None, None);
         self.mutate(request, Some(&mut object), |object| match typed {
             true => types::admission::complete(self, self.resource(kind), object, None),
             false => Ok(()),

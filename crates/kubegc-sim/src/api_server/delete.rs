@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
+use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, response::Outcome, service};
 use crate::{
     StoredObject,
     status::{self, RefusedBy, Result},
@@ -29,9 +29,6 @@ const STATUSES_SHOW_DELETION_REVISION: Behavior = Behavior::since_about(38, "kub
 const JOBS_WARN: Behavior = Behavior::since(23, 0, "kubernetes #104080");
 const JOB_WARNING: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background \
                            to remove them or set propagationPolicy=Orphan to suppress this warning";
-
-/// The response to a deletion, and whether the object is removed, which not every response shows.
-pub(super) type Outcome = Result<(Response, bool)>;
 
 /// The end of the grace period of a graceful deletion, its length in seconds, and whether the deletion
 /// starts.

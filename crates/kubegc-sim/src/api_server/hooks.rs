@@ -7,12 +7,10 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
-use kubegc_core::{
-    ApiResource, Behavior, KindId, LabelSelector, ObjectMeta, RequestMatcher, Scope, admission::Webhook,
-};
+use kubegc_core::{Behavior, LabelSelector, RequestMatcher, Scope, admission::Webhook};
 use serde_json::{Value, json};
 
-use super::{ApiServer, admission, patch::Operations, update::Part};
+use super::{ApiServer, admission, patch::Operations, write::Request};
 use crate::{
     StoredObject, label_selector,
     object::list,
@@ -64,58 +62,6 @@ impl fmt::Debug for AdmissionHook {
 
 /// The hooks by the names of webhooks; `None` where stored configurations have no effect.
 pub(super) type Hooks = Option<Arc<BTreeMap<String, AdmissionHook>>>;
-
-/// A request that webhooks and policies review.
-#[derive(Clone, Copy)]
-pub(super) struct Request<'a> {
-    pub(super) kind: KindId,
-    pub(super) part: Part,
-    /// The kind of the body, if it is not that of the object: that of an eviction, binding or scale.
-    pub(super) body: Option<&'a ApiResource>,
-    /// The object before the request.
-    pub(super) old: Option<&'a StoredObject>,
-    /// The object as it will be stored; `None` where it is deleted.
-    pub(super) new: Option<&'a StoredObject>,
-    pub(super) dry_run: bool,
-}
-
-impl<'a> Request<'a> {
-    /// A request whose body has the kind of the object.
-    pub(super) const fn new(
-        kind: KindId,
-        part: Part,
-        old: Option<&'a StoredObject>,
-        new: Option<&'a StoredObject>,
-    ) -> Self {
-        Self {
-            kind,
-            part,
-            body: None,
-            old,
-            new,
-            dry_run: false,
-        }
-    }
-
-    pub(super) const fn operation(self) -> &'static str {
-        match (self.part, self.old, self.new) {
-            (Part::Binding | Part::Eviction, ..) | (_, None, _) => "CREATE",
-            (_, _, Some(_)) => "UPDATE",
-            (_, _, None) => "DELETE",
-        }
-    }
-
-    /// The object after the request, or else before it.
-    pub(super) fn object(self) -> Option<&'a StoredObject> {
-        self.new.or(self.old)
-    }
-
-    /// The metadata of the object before and after the request, as far as it exists.
-    pub(super) fn metas(self) -> impl Iterator<Item = &'a ObjectMeta> {
-        let objects = [self.old, self.new].into_iter().flatten();
-        objects.map(|object| &*object.meta)
-    }
-}
 
 /// A webhook of a stored configuration.
 struct Configured {

@@ -20,7 +20,7 @@ mod namespace;
 mod patch;
 mod policy;
 mod quota;
-mod request;
+mod response;
 mod service;
 mod store;
 mod subresource;
@@ -29,6 +29,7 @@ mod update;
 mod validate;
 mod warnings;
 mod watch;
+mod write;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -36,13 +37,12 @@ use kubegc_core::{ApiResource, Catalog, FieldError, KindId, KubernetesVersion, R
 
 pub use admission::{AdmissionWebhook, service_not_found};
 pub use apply::ApplyOptions;
-pub(crate) use apply::ManagedFields;
 pub use conversion::ConversionWebhook;
 pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep, version_priority};
 pub use hooks::{Admission, AdmissionHook};
 pub(crate) use kinds::Key;
 pub use policy::UndecidedRequest;
-pub use request::{ObjectList, Response, ResponseBody};
+pub use response::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
 pub use watch::Change;

@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use serde_json::Value;
 
-use super::{ApiServer, Key, Response, delete::Outcome};
+use super::{ApiServer, Key, Response, response::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Details, Result},

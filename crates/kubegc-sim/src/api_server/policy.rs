@@ -19,10 +19,7 @@ use kubegc_core::{
 };
 use serde_json::Value;
 
-use super::{
-    ApiServer, admission,
-    hooks::{self, Request},
-};
+use super::{ApiServer, admission, hooks, write::Request};
 use crate::{
     StoredObject,
     object::list,

@@ -14,7 +14,7 @@ use std::{
 use kubegc_core::{ApiResource, Behavior, KindId, Quantity, Timestamp};
 use serde_json::{Map, Value};
 
-use super::{ApiServer, EventType, update::Write};
+use super::{ApiServer, EventType, write::Write};
 use crate::{
     StoredObject,
     object::list,

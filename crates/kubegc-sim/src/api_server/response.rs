@@ -44,6 +44,9 @@ pub struct ObjectList {
     pub revision: u64,
 }
 
+/// The response to a deletion, and whether the object is removed, which not every response shows.
+pub(super) type Outcome = Result<(Response, bool)>;
+
 impl Response {
     /// Whether the request succeeded.
     pub const fn is_success(&self) -> bool {

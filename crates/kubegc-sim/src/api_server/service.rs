@@ -10,7 +10,7 @@
 use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta, version::behavior};
 use serde_json::Value;
 
-use super::{ApiServer, Key, ResponseBody, Special, delete::Outcome};
+use super::{ApiServer, Key, ResponseBody, Special, response::Outcome};
 use crate::{
     StoredObject,
     status::{self, Cause, Result},

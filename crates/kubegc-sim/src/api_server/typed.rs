@@ -4,7 +4,7 @@
 use kubegc_core::{Behavior, KindId};
 use serde_json::Value;
 
-use super::{ApiServer, EventType, update::Part};
+use super::{ApiServer, EventType, write::Part};
 use crate::{
     StoredObject,
     status::{self, Result},

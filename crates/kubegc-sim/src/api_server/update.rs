@@ -3,80 +3,20 @@
 use std::sync::Arc;
 
 use kubegc_core::{ApiResource, Behavior, KindId, ObjectMeta, ResourceVersion, Timestamp, version::behavior};
+use serde_json::Value;
 
 use super::{
-    ApiServer, EventType, Key, Response, Special,
-    apply::ManagedFields,
-    crd,
+    ApiServer, EventType, Key, Response, Special, crd,
     create::{drop_ignored_metadata, other_namespace},
-    hooks, namespace, subresource,
+    namespace,
+    write::{Part, Request, Write},
 };
 use crate::{
     Body, StoredObject,
+    object::ManagedFields,
     status::{self, Cause, RefusedBy, Result},
     types::{facts::Facts, service::ALLOCATED_FIRST},
 };
-
-/// The part of an object that a write changes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// The object itself.
-    Whole,
-    Status,
-    /// `finalize` of a namespace.
-    Finalize,
-    /// `scale`: the object with another number of replicas.
-    Scale,
-    /// `approval` of a certificate signing request: the conditions.
-    Approval,
-    /// `binding` of a pod: its node.
-    Binding,
-    /// `ephemeralcontainers` of a pod.
-    EphemeralContainers,
-    /// `resize` of a pod: the resources of its containers.
-    Resize,
-    /// `eviction` of a pod: its deletion.
-    Eviction,
-}
-
-/// A write of an object that is validated and admitted.
-#[derive(Clone, Copy)]
-pub(crate) struct Write<'a> {
-    pub(super) kind: KindId,
-    pub(super) part: Part,
-    pub(super) new: &'a StoredObject,
-    /// The object that it replaces; `None` for a new one.
-    pub(super) old: Option<&'a StoredObject>,
-}
-
-impl Part {
-    /// The name of the subresource; empty for the object itself.
-    pub(super) const fn subresource(self) -> &'static str {
-        match self {
-            Self::Whole => "",
-            Self::Status => "status",
-            Self::Finalize => "finalize",
-            Self::Scale => "scale",
-            Self::Approval => "approval",
-            Self::Binding => "binding",
-            Self::EphemeralContainers => "ephemeralcontainers",
-            Self::Resize => "resize",
-            Self::Eviction => "eviction",
-        }
-    }
-
-    /// Whether webhooks and policies review the object. Others are reviewed in their own form.
-    pub(super) const fn is_reviewed(self) -> bool {
-        !matches!(self, Self::Binding | Self::Scale | Self::Eviction)
-    }
-
-    pub(super) const fn can_increment_generation(self) -> bool {
-        !matches!(
-            self,
-            Self::Status | Self::Finalize | Self::Approval | Self::Binding | Self::Eviction
-        )
-    }
-}
 
 impl ApiServer {
     /// Replaces an object (PUT).
@@ -224,7 +164,7 @@ impl ApiServer {
         };
         namespace::refuse_update(self, kind, &existing.meta.namespace)?;
         if part.is_reviewed() {
-            let request = hooks::Request::new(kind, part, Some(existing), None);
+            let request = Request::new(kind, part, Some(existing), None);
             self.mutate(request, Some(&mut new), |_| Ok(()))?;
         }
         self.prepare(kind, existing, &mut new, part);
@@ -341,7 +281,7 @@ impl ApiServer {
             // Built from the stored object.
             (Part::Scale | Part::Binding | Part::Eviction, _) => {}
             (Part::Approval | Part::EphemeralContainers | Part::Resize, _) => {
-                subresource::keep_other_parts(new, existing, part);
+                keep_other_parts(new, existing, part);
             }
         }
         let meta = &mut new.meta;
@@ -472,4 +412,40 @@ fn copy_field(new: &mut StoredObject, existing: &StoredObject, key: &str) {
         return;
     }
     new.put(&[key], existing.at(&[key]));
+}
+
+/// Retains only the part of a submitted object that a subresource may change: everything else is taken from
+/// the stored object.
+fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, part: Part) {
+    let sent = std::mem::replace(new, existing.clone());
+    // The preconditions of the request.
+    new.meta.uid.clone_from(&sent.meta.uid);
+    new.meta.resource_version.clone_from(&sent.meta.resource_version);
+    match part {
+        Part::Approval => new.put(&["status", "conditions"], sent.at(&["status", "conditions"])),
+        Part::EphemeralContainers => {
+            let path = ["spec", "ephemeralContainers"];
+            new.put(&path, sent.at(&path));
+        }
+        Part::Resize => {
+            for list in ["containers", "initContainers"] {
+                let mut containers = existing.list_at(&["spec", list]).to_vec();
+                if containers.is_empty() {
+                    continue;
+                }
+                for container in sent.list_at(&["spec", list]) {
+                    let same = |other: &&mut Value| other.get("name") == container.get("name");
+                    let Some(Value::Object(stored)) = containers.iter_mut().find(same) else {
+                        continue;
+                    };
+                    for key in ["resources", "resizePolicy"] {
+                        stored.remove(key);
+                        stored.extend(container.get(key).map(|value| (key.to_owned(), value.clone())));
+                    }
+                }
+                new.put(&["spec", list], Some(&containers.into()));
+            }
+        }
+        _ => {}
+    }
 }

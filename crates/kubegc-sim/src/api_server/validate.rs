@@ -14,7 +14,7 @@ use kubegc_core::{
 
 use serde_json::{Value, json};
 
-use super::{ApiServer, update::Write};
+use super::{ApiServer, write::Write};
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},

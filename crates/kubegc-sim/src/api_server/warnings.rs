@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use serde_json::Value;
 
-use super::{ApiServer, crd, kinds::Special, update::Write};
+use super::{ApiServer, crd, kinds::Special, write::Write};
 use crate::{StoredObject, status::quoted};
 
 const FINALIZERS_ARE_WARNED_OF: Behavior = Behavior::since(29, 0, "validator.go of 1.29");

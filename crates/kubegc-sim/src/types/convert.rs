@@ -5,6 +5,8 @@
 //! # Upstream
 //! `pkg/apis/*/*/conversion.go`, 1.20.2 and 1.22.
 
+use std::borrow::Cow;
+
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
@@ -14,7 +16,7 @@ use super::{
     defaults::{is_nil, object_in, object_mut, objects_in, text},
     hpa,
 };
-use crate::api_server::crd::beta;
+use crate::{StoredObject, api_server::crd::beta, object::put_meta};
 
 type Object = Map<String, Value>;
 
@@ -73,14 +75,59 @@ pub(crate) fn to_stored(resource: &ApiResource, object: &mut Object, version: Ku
 }
 
 /// Whether this version has the stored shape.
-pub(crate) fn is_shown_as_stored(resource: &ApiResource) -> bool {
+fn is_shown_as_stored(resource: &ApiResource) -> bool {
     &*resource.kind == "Secret" || changes(resource).is_none()
 }
 
 /// Converts a stored object to the shape of this version.
-pub(crate) fn to_shown(resource: &ApiResource, object: &mut Object) {
+fn to_shown(resource: &ApiResource, object: &mut Object) {
     if let Some((_, change)) = changes(resource) {
         change(object);
+    }
+}
+
+impl StoredObject {
+    /// The object in its JSON form, in the API version of `resource`.
+    pub fn to_json(&self, resource: &ApiResource) -> Value {
+        let mut object = self.to_json_without_managers(resource);
+        if let Some(list) = self.managers.list() {
+            object["metadata"]["managedFields"] = list.clone();
+        }
+        object
+    }
+
+    /// The JSON form without `managedFields`.
+    pub(crate) fn to_json_without_managers(&self, resource: &ApiResource) -> Value {
+        let mut fields = self.body.as_ref().map_or_else(Map::new, |body| Map::clone(body));
+        let mut metadata = match fields.remove("metadata") {
+            Some(Value::Object(rest)) => rest,
+            _ => Map::new(),
+        };
+        put_meta(&self.meta, &mut metadata);
+        fields.insert("apiVersion".to_owned(), resource.api_version().into());
+        fields.insert("kind".to_owned(), (&*resource.kind).into());
+        fields.insert("metadata".to_owned(), Value::Object(metadata));
+        to_shown(resource, &mut fields);
+        Value::Object(fields)
+    }
+
+    /// The fields of the JSON form except `apiVersion`, `kind`, `managedFields` and the typed metadata, in
+    /// the API version of `resource`; empty where only metadata is known.
+    pub fn fields(&self, resource: &ApiResource) -> Cow<'_, Map<String, Value>> {
+        match &self.body {
+            Some(body) if is_shown_as_stored(resource) => Cow::Borrowed(body),
+            body => {
+                let mut fields = body.as_deref().cloned().unwrap_or_default();
+                to_shown(resource, &mut fields);
+                Cow::Owned(fields)
+            }
+        }
+    }
+
+    /// The object as a JSON document, in the API version of `resource`.
+    pub fn to_document(&self, resource: &ApiResource) -> Vec<u8> {
+        // Serialization of a JSON value does not fail.
+        serde_json::to_vec(&self.to_json(resource)).unwrap_or_default()
     }
 }
 

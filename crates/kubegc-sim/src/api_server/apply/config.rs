@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{ApplyOptions, REFUSALS_NAME_THE_OBJECT};
 use crate::{
     Manifest,
-    api_server::{ApiServer, update::Part},
+    api_server::{ApiServer, write::Part},
     status::{self, Cause, Result},
 };
 

@@ -11,6 +11,7 @@
 mod compare;
 mod config;
 mod dialect;
+mod element;
 mod field_set;
 mod last_applied;
 mod managed;
@@ -23,20 +24,22 @@ use serde_json::{Map, Value, json};
 use super::{
     ApiServer, Key, Response, Special, crd,
     patch::{APPLY_IS_SERVED, keep_precision},
-    update::{AFTER_ADMISSION, Part},
+    update::AFTER_ADMISSION,
+    write::Part,
 };
 use crate::{
     StoredObject,
+    object::ManagedFields,
     status::{self, Refusal, Result},
     types::node::{Sent, undeclared},
 };
-use compare::{compare, set_of};
+use compare::{compare, set_of, strip};
 use config::validate;
 use dialect::{
     DEFINITIONS_HAVE_SCHEMAS, EMPTY_OBJECTS_ARE_OWNED, Place, TIMES_ARE_KEPT, VALUES_ARE_COMPARED,
 };
+use element::Element;
 use managed::{Manager, Managers, Operation};
-pub(crate) use track::ManagedFields;
 use track::take_managers;
 
 /// Options of an apply request.
@@ -229,7 +232,7 @@ impl ApiServer {
             "autoscaling/v1",
             Part::Scale,
         );
-        let path = ["spec", "replicas"].map(field_set::Element::field).into();
+        let path = ["spec", "replicas"].map(Element::field).into();
         managed::refusal(&[managed::Conflict { manager, path }])
     }
 }
@@ -286,13 +289,13 @@ impl Request<'_> {
         // This manager takes over what its client applied by itself.
         let upgrades = manager.name == "kubectl" && place.has(last_applied::IS_UPGRADED);
         let mut fields = set_of(applied, place).map_err(malformed)?;
-        managed::strip(&mut fields, place);
+        strip(&mut fields, place);
         let mut merged = merge::merge(live.clone(), applied, place);
         managers.follow_schema(live, place);
         let last = managers.put(manager, fields.clone());
         let mut owned = managers.owned();
         // Metadata stays, as every configuration has the name.
-        owned.insert(&["metadata", "name"].map(field_set::Element::field));
+        owned.insert(&["metadata", "name"].map(Element::field));
         if place.types && !place.has(EMPTY_OBJECTS_ARE_OWNED) {
             merged = merge::prune_by_sets(&merged, place, &last, &owned).map_err(malformed)?;
         } else {

@@ -7,12 +7,13 @@ use serde_json::{Value, json};
 
 use super::{
     compare::compare,
-    field_set::Element,
+    element::Element,
     managed::{Manager, Managers, Operation},
 };
 use crate::{
     StoredObject,
-    api_server::{ApiServer, update::Part},
+    api_server::{ApiServer, write::Part},
+    object::ManagedFields,
 };
 
 /// Fields of every object have managers from its creation on.
@@ -33,7 +34,7 @@ impl ApiServer {
     ) -> ManagedFields {
         let live = existing.map_or(&ManagedFields::NONE, |existing| &existing.managers);
         let begins = existing.is_none() && self.settings.types && self.version.has(ALL_ARE_TRACKED);
-        if live.0.is_none() && sent.managers.0.is_none() && !begins {
+        if live.list().is_none() && sent.managers.list().is_none() && !begins {
             return ManagedFields::NONE;
         }
         // Writes to a subresource do not edit them.
@@ -97,22 +98,4 @@ pub(super) fn take_managers(object: &mut Value) -> Option<Managers> {
     let metadata = object.get_mut("metadata")?.as_object_mut();
     let list = metadata?.remove("managedFields")?;
     Managers::read(&list).filter(|managers| !managers.is_empty())
-}
-
-/// `metadata.managedFields` of an object; `None` if it is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ManagedFields(Option<Arc<Value>>);
-
-impl ManagedFields {
-    pub(crate) const NONE: Self = Self(None);
-
-    pub(crate) fn of(list: Value) -> Self {
-        let is_empty = list.is_null() || list.as_array().is_some_and(Vec::is_empty);
-        Self((!is_empty).then(|| Arc::new(list)))
-    }
-
-    /// The list; `None` if it is empty.
-    pub(crate) fn list(&self) -> Option<&Value> {
-        self.0.as_deref()
-    }
 }

@@ -9,7 +9,7 @@ use kubegc_core::{DeleteOptions, KindId, Timestamp, Uid, backoff::doubled};
 use super::{FINALIZER_CRD_CLEANUP, defines, is_established, kinds_of, set_condition};
 use crate::{
     ApiServer, Filter, StoredObject,
-    api_server::{kinds::Special, update::Part},
+    api_server::{kinds::Special, write::Part},
 };
 
 /// The controller that deletes the custom resources of a deleted CustomResourceDefinition, then removes its

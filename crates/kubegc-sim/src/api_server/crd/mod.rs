@@ -26,7 +26,7 @@ pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
-use super::{ApiServer, Key, delete::Outcome};
+use super::{ApiServer, Key, response::Outcome};
 use crate::{
     StoredObject,
     status::{self, Result},

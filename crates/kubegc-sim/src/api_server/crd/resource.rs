@@ -17,7 +17,7 @@ use crate::{
     Manifest, StoredObject,
     api_server::{
         ApiServer, EventType,
-        update::{Part, Write},
+        write::{Part, Write},
     },
     go,
     status::{self, Cause, Refusal, Result, Status},

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 use super::{beta, structural};
 use crate::{
     StoredObject,
-    api_server::update::Write,
+    api_server::write::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check},

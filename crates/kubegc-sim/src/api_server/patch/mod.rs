@@ -6,10 +6,7 @@ mod strategic;
 use kubegc_core::{Behavior, KindId, KubernetesVersion, ObjectMeta, PatchType};
 use serde_json::Value;
 
-use super::{
-    ApiServer, Key, Response,
-    update::{AFTER_ADMISSION, Part},
-};
+use super::{ApiServer, Key, Response, update::AFTER_ADMISSION, write::Part};
 pub(super) use json::Operations;
 
 use crate::{

@@ -6,9 +6,12 @@ mod scale;
 use kubegc_core::{ApiResource, Behavior, KindId, Scope};
 use serde_json::Value;
 
-use super::{ApiServer, Key, Response, Special, crd, hooks, update::Part};
+use super::{
+    ApiServer, Key, Response, Special, crd,
+    write::{Part, Request},
+};
 use crate::{
-    Manifest, StoredObject,
+    Manifest,
     status::{self, Result},
     types::facts::Facts,
 };
@@ -181,9 +184,9 @@ impl ApiServer {
         let body = ApiResource::new(api_version, known.kind, known.name, Scope::Namespaced);
         let read = |value: &Value| Manifest::read(value.clone()).map(|manifest| manifest.object);
         let (old, new) = (old.map(read).transpose()?, read(new)?);
-        let request = hooks::Request {
+        let request = Request {
             body: Some(&body),
-            ..hooks::Request::new(kind, part, old.as_ref(), Some(&new))
+            ..Request::new(kind, part, old.as_ref(), Some(&new))
         };
         self.mutate(request, Some(&mut new.clone()), |_| Ok(()))?;
         self.call_validating(request).map(drop)
@@ -202,41 +205,5 @@ impl ApiServer {
         let mut parts = [Status, Finalize, Approval, EphemeralContainers, Resize].into_iter();
         let part = parts.find(|part| part.subresource() == subresource);
         part.ok_or_else(|| status::method_not_allowed(self.resource(kind), None))
-    }
-}
-
-/// Retains only the part of a submitted object that a subresource may change: everything else is taken from
-/// the stored object.
-pub(super) fn keep_other_parts(new: &mut StoredObject, existing: &StoredObject, part: Part) {
-    let sent = std::mem::replace(new, existing.clone());
-    // The preconditions of the request.
-    new.meta.uid.clone_from(&sent.meta.uid);
-    new.meta.resource_version.clone_from(&sent.meta.resource_version);
-    match part {
-        Part::Approval => new.put(&["status", "conditions"], sent.at(&["status", "conditions"])),
-        Part::EphemeralContainers => {
-            let path = ["spec", "ephemeralContainers"];
-            new.put(&path, sent.at(&path));
-        }
-        Part::Resize => {
-            for list in ["containers", "initContainers"] {
-                let mut containers = existing.list_at(&["spec", list]).to_vec();
-                if containers.is_empty() {
-                    continue;
-                }
-                for container in sent.list_at(&["spec", list]) {
-                    let same = |other: &&mut Value| other.get("name") == container.get("name");
-                    let Some(Value::Object(stored)) = containers.iter_mut().find(same) else {
-                        continue;
-                    };
-                    for key in ["resources", "resizePolicy"] {
-                        stored.remove(key);
-                        stored.extend(container.get(key).map(|value| (key.to_owned(), value.clone())));
-                    }
-                }
-                new.put(&["spec", list], Some(&containers.into()));
-            }
-        }
-        _ => {}
     }
 }

@@ -10,8 +10,11 @@ use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{
-        EventType, Key, Response, crd::put_condition, create::other_namespace, delete::valid, hooks,
-        update::Part,
+        EventType, Key, Response,
+        crd::put_condition,
+        create::other_namespace,
+        delete::valid,
+        write::{Part, Request},
     },
     label_selector,
     status::{self, Cause, Details, Result},
@@ -60,7 +63,7 @@ impl ApiServer {
         };
         let options = valid(self.version, &options)?;
         let pod = self.existing(key)?;
-        self.admit(hooks::Request::new(kind, Part::Eviction, Some(&pod), None))?;
+        self.admit(Request::new(kind, Part::Eviction, Some(&pod), None))?;
         self.review_part(kind, Part::Eviction, None, eviction)?;
         let phase = pod.text_at(&["status", "phase"]);
         let needs_none = pod.meta.is_deleting() || matches!(phase, "Succeeded" | "Failed" | "Pending");

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::{ApiServer, SCALE};
 use crate::{
     Manifest, StoredObject,
-    api_server::{Key, Response, apply::ApplyOptions, crd, update::Part},
+    api_server::{Key, Response, apply::ApplyOptions, crd, write::Part},
     label_selector,
     object::put_meta,
     status::{self, Cause, Result},

@@ -17,7 +17,7 @@ use super::{
     types::Ty,
 };
 use crate::{
-    api_server::update::Write,
+    api_server::write::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check, Path},

@@ -10,7 +10,7 @@
 use super::{Engine, types::Ty};
 use crate::{
     StoredObject,
-    api_server::update::Write,
+    api_server::write::Write,
     status::{Cause, quoted},
     types::field::At,
 };

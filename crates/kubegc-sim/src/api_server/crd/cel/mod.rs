@@ -40,7 +40,7 @@ use serde_json::Value;
 use super::instance::{Place, UNCHANGED_VALUES_MAY_STAY, child, is_embedded};
 use crate::{
     StoredObject,
-    api_server::{policy::shown_message, update::Write},
+    api_server::{policy::shown_message, write::Write},
     status::{Cause, quoted},
     types::field::At,
 };

@@ -21,7 +21,7 @@ use serde_json::Value;
 use super::{Checked, Compiled, ENVIRONMENT, Engine, Ty, check, nodes, shown, values};
 use crate::{
     StoredObject,
-    api_server::update::Write,
+    api_server::write::Write,
     status::{Cause, quoted},
     types::field::At,
 };
