@@ -2,9 +2,8 @@
 //! it.
 
 mod faults;
-mod images;
 mod lifecycle;
-mod logs;
 mod node;
 mod properties;
 mod record;
+mod scenes;

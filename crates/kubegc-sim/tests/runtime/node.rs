@@ -3,7 +3,6 @@
 use std::{
     future::Future,
     pin::pin,
-    sync::Arc,
     task::{Context, Poll, Waker},
 };
 
@@ -61,8 +60,4 @@ pub(crate) fn free(node: &SimNode) -> u64 {
 
 pub(crate) fn is_unknown<T>(answer: &Result<T, RuntimeError>) -> bool {
     matches!(answer, Err(RuntimeError::Unknown { .. }))
-}
-
-pub(crate) fn texts(texts: &[Arc<str>]) -> Vec<&str> {
-    texts.iter().map(|text| &**text).collect()
 }
