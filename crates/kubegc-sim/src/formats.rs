@@ -62,7 +62,7 @@ fn checked(value: &str, max: usize, fits: bool, problem: impl FnOnce() -> String
     problems
 }
 
-pub(crate) fn is_name_part(name: &str) -> bool {
+fn is_name_part(name: &str) -> bool {
     let bytes = name.as_bytes();
     let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
     ends(bytes.first())
@@ -74,13 +74,7 @@ pub(crate) fn is_name_part(name: &str) -> bool {
 
 /// Whether a string can be the key of a label: an optional DNS subdomain, a slash, a name.
 pub(crate) fn is_qualified_name(text: &str) -> bool {
-    let (prefix, name) = match text.split_once('/') {
-        None => (None, text),
-        Some((prefix, name)) => (Some(prefix), name),
-    };
-    prefix.is_none_or(|prefix| prefix.len() <= SUBDOMAIN_MAX && is_subdomain(prefix))
-        && name.len() <= NAME_PART_MAX
-        && is_name_part(name)
+    qualified_name(KubernetesVersion::LATEST, text).is_empty()
 }
 
 fn is_subdomain(name: &str) -> bool {

@@ -5,7 +5,7 @@
 use std::{
     fmt,
     ops::Deref,
-    sync::{Arc, OnceLock},
+    sync::{Arc, LazyLock, OnceLock},
 };
 
 use kubegc_core::{ApiResource, FieldError, ObjectMeta, SharedMeta, Timestamp, json::MetaFields};
@@ -354,24 +354,12 @@ pub(crate) fn take_meta(fields: &mut Map<String, Value>) -> Result<ObjectMeta, F
         return Err(FieldError::invalid(&wrong.field, wrong.found.name(), &problem));
     }
     let meta = meta.to_meta(|text| text.into())?;
-    fields.retain(|key, _| !TYPED.contains(&key.as_str()));
+    fields.retain(|key, _| TYPED.get(key).is_none());
     Ok(meta)
 }
 
 /// The fields of a JSON `metadata` that are typed.
-const TYPED: [&str; 11] = [
-    "creationTimestamp",
-    "deletionGracePeriodSeconds",
-    "deletionTimestamp",
-    "finalizers",
-    "generation",
-    "labels",
-    "name",
-    "namespace",
-    "ownerReferences",
-    "resourceVersion",
-    "uid",
-];
+static TYPED: LazyLock<Value> = LazyLock::new(|| json!(ObjectMeta::default()));
 
 /// Adds the typed fields to a JSON `metadata`; empty ones are left out, as the API does.
 pub(crate) fn put_meta(meta: &ObjectMeta, fields: &mut Map<String, Value>) {

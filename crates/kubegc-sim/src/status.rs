@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 /// The body of a response without an object: `metav1.Status`.
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Status {
     /// HTTP status.
     pub code: u16,
@@ -94,10 +94,7 @@ impl Status {
             code,
             reason,
             message: message.into(),
-            details: None,
-            resource_version: None,
-            continue_token: None,
-            refused_by: None,
+            ..Self::default()
         }
     }
 

@@ -6,7 +6,6 @@
 
 mod admission;
 mod apply;
-mod collection;
 mod commit;
 mod conversion;
 pub(crate) mod crd;

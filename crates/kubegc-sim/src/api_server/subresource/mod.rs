@@ -32,35 +32,20 @@ pub struct Subresource {
     pub verbs: &'static [&'static str],
 }
 
-impl Subresource {
-    const fn new(
-        name: &'static str,
-        api_version: &'static str,
-        kind: &'static str,
-        verbs: &'static [&'static str],
-    ) -> Self {
-        Self {
-            name,
-            api_version,
-            kind,
-            verbs,
-        }
-    }
-}
-
 const EDIT: &[&str] = &["get", "patch", "update"];
-const SCALE: Subresource = Subresource::new("scale", "autoscaling/v1", "Scale", EDIT);
+const CREATE: &[&str] = &["create"];
 
-/// All subresources, by name. The table of resources has the built-in kinds that have them.
-const ALL: [Subresource; 8] = [
-    Subresource::new("approval", "", "", EDIT),
-    Subresource::new("binding", "v1", "Binding", &["create"]),
-    Subresource::new("ephemeralcontainers", "", "", EDIT),
-    Subresource::new("eviction", "policy/v1", "Eviction", &["create"]),
-    Subresource::new("finalize", "", "", &["update"]),
-    Subresource::new("resize", "", "", EDIT),
-    SCALE,
-    Subresource::new("status", "", "", EDIT),
+/// All subresources by name, with group and version and kind of their bodies, and their verbs. The table of
+/// resources has the built-in kinds that have them.
+const ALL: [(Part, (&str, &str), &[&str]); 8] = [
+    (Part::Approval, ("", ""), EDIT),
+    (Part::Binding, ("v1", "Binding"), CREATE),
+    (Part::EphemeralContainers, ("", ""), EDIT),
+    (Part::Eviction, ("policy/v1", "Eviction"), CREATE),
+    (Part::Finalize, ("", ""), &["update"]),
+    (Part::Resize, ("", ""), EDIT),
+    (Part::Scale, (scale::API_VERSION, scale::KIND), EDIT),
+    (Part::Status, ("", ""), EDIT),
 ];
 
 impl ApiServer {
@@ -78,23 +63,29 @@ impl ApiServer {
             .definition(kind)
             .filter(|definition| definition.body.is_some());
         let has_scale = |definition| crd::scale(definition, &resource.version).is_some();
-        let mut all = ALL.to_vec();
-        all.retain(|one| match one.name {
+        let is_supported = |part: Part| match part {
             // There are `pods` of other groups.
-            "binding" | "ephemeralcontainers" | "eviction" | "resize" if known.special != Special::Pod => {
+            Part::Binding | Part::EphemeralContainers | Part::Eviction | Part::Resize
+                if known.special != Special::Pod =>
+            {
                 false
             }
-            name if !resource.custom => Facts::of(resource).has(name, self.version),
-            "status" => definition.is_none() || known.status_subresource,
-            "scale" => definition.is_some_and(|definition| has_scale(definition)),
+            part if !resource.custom => Facts::of(resource).has(part.subresource(), self.version),
+            Part::Status => definition.is_none() || known.status_subresource,
+            Part::Scale => definition.is_some_and(|definition| has_scale(definition)),
             _ => false,
+        };
+        let supported = ALL.into_iter().filter(|(part, ..)| is_supported(*part));
+        let shown = supported.map(|(part, (api_version, kind), verbs)| Subresource {
+            name: part.subresource(),
+            api_version: match part {
+                Part::Eviction if !self.version.has(EVICTIONS_ARE_STABLE) => "policy/v1beta1",
+                _ => api_version,
+            },
+            kind,
+            verbs,
         });
-        if !self.version.has(EVICTIONS_ARE_STABLE) {
-            for eviction in all.iter_mut().filter(|one| one.name == "eviction") {
-                eviction.api_version = "policy/v1beta1";
-            }
-        }
-        all
+        shown.collect()
     }
 
     /// Whether a kind has a subresource that this server supports.
@@ -201,9 +192,8 @@ impl ApiServer {
         if !self.has_subresource(kind, subresource) {
             return Err(status::unserved());
         }
-        use Part::{Approval, EphemeralContainers, Finalize, Resize, Status};
-        let mut parts = [Status, Finalize, Approval, EphemeralContainers, Resize].into_iter();
-        let part = parts.find(|part| part.subresource() == subresource);
+        let mut parts = ALL.into_iter().map(|(part, ..)| part);
+        let part = parts.find(|part| part.subresource() == subresource && part.is_reviewed());
         part.ok_or_else(|| status::method_not_allowed(self.resource(kind), None))
     }
 }

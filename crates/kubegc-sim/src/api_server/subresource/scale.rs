@@ -9,7 +9,7 @@ use std::sync::Arc;
 use kubegc_core::{ApiResource, KindId, KubernetesVersion, ObjectMeta, Scope, identity::split_api_version};
 use serde_json::{Map, Value, json};
 
-use super::{ApiServer, SCALE};
+use super::ApiServer;
 use crate::{
     Manifest, StoredObject,
     api_server::{Key, Response, apply::ApplyOptions, crd, write::Part},
@@ -18,6 +18,10 @@ use crate::{
     status::{self, Cause, Result},
     types::node::Node,
 };
+
+/// Group and version of a scale, and its kind.
+pub(super) const API_VERSION: &str = "autoscaling/v1";
+pub(super) const KIND: &str = "Scale";
 
 /// The maximum length of a path to a number. Users set paths, and writes nest values as deeply.
 const STEPS_MAX: usize = 100;
@@ -35,7 +39,7 @@ pub(crate) struct Paths {
 impl ApiServer {
     pub(crate) fn scale_paths(&self, kind: KindId) -> Result<Paths> {
         self.kind(kind)?;
-        if !self.has_subresource(kind, SCALE.name) {
+        if !self.has_subresource(kind, Part::Scale.subresource()) {
             return Err(status::unserved());
         }
         let resource = self.resource(kind);
@@ -225,8 +229,8 @@ impl Paths {
             status["selector"] = selector.into();
         }
         json!({
-            "kind": SCALE.kind,
-            "apiVersion": SCALE.api_version,
+            "kind": KIND,
+            "apiVersion": API_VERSION,
             "metadata": identity(&object.meta),
             "spec": spec,
             "status": status,
@@ -257,7 +261,7 @@ fn check_replicas(version: KubernetesVersion, replicas: i64, name: &str) -> Resu
     }
     let problem = "must be greater than or equal to 0";
     let cause = Cause::invalid("spec.replicas", &replicas.to_string(), problem);
-    let scale = ApiResource::new(SCALE.api_version, SCALE.kind, "scales", Scope::Namespaced);
+    let scale = ApiResource::new(API_VERSION, KIND, "scales", Scope::Namespaced);
     Err(status::invalid(version, &scale, name, vec![cause]))
 }
 
@@ -273,8 +277,7 @@ fn check_named(applied: &Value) -> Result<()> {
     }
     if api_version.is_empty() {
         return Err(status::bad_request(format!(
-            "Incorrect version specified in apply patch. Specified patch version: , expected: {}",
-            SCALE.api_version
+            "Incorrect version specified in apply patch. Specified patch version: , expected: {API_VERSION}"
         )));
     }
     Ok(())
@@ -284,13 +287,13 @@ fn check_named(applied: &Value) -> Result<()> {
 fn read(scale: &Value) -> Result<(ObjectMeta, i64)> {
     let manifest = Manifest::read(scale.clone())?;
     let fits = |text: &str, expected: &str| text.is_empty() || text == expected;
-    if !fits(&manifest.kind, SCALE.kind) || !fits(&manifest.api_version, SCALE.api_version) {
+    if !fits(&manifest.kind, KIND) || !fits(&manifest.api_version, API_VERSION) {
         let version = split_api_version(&manifest.api_version).1;
-        let problem = status::unknown_conversion(version, &manifest.kind, "autoscaling", SCALE.kind);
+        let problem = status::unknown_conversion(version, &manifest.kind, "autoscaling", KIND);
         return Err(status::sent_cannot_be_handled(
             version,
             &manifest.kind,
-            SCALE.kind,
+            KIND,
             &problem,
         ));
     }
