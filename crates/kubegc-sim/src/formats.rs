@@ -245,6 +245,33 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     })
 }
 
+/// `net.ParseCIDR`: the network and the length of its mask.
+pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address = parse_ip(address)?;
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let length: u8 = length.parse().ok()?;
+    let fits = length <= if address.is_ipv4() { 32 } else { 128 };
+    fits.then(|| masked(address, length).map(|network| (network, length)))?
+}
+
+/// The address without the bits after the mask; `None` for a mask that is too long for the family.
+pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
+    let length = u32::from(length);
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V4((u32::from(address) & mask).into()))
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V6((u128::from(address) & mask).into()))
+        }
+    }
+}
+
 /// `StrictIPCIDRValidation`.
 pub(crate) const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
 

@@ -8,7 +8,7 @@ use std::{fmt, rc::Rc, sync::Arc};
 use kubegc_core::{KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
-use super::validate::go_syntax;
+use super::go_syntax;
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     defaults::{object_in, object_mut},
+    go_syntax::{go_name, ordered},
     schema::StructId,
-    validate::go_syntax::{go_name, ordered},
 };
 
 type Object = Map<String, Value>;

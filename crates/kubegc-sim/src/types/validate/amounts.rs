@@ -7,8 +7,8 @@
 
 use kubegc_core::{Behavior, KubernetesVersion, Quantity, version::behavior::VALUES_ARE_JSON};
 
-use super::{
-    super::field::{At, Check},
+use super::super::{
+    field::{At, Check},
     go_syntax,
 };
 use crate::{formats, status::quoted};

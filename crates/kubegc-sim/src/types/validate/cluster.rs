@@ -7,11 +7,13 @@ use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
 
-use super::super::field::{At, Check};
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
 use super::{
     amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
-    go_syntax,
-    networking::{legacy_cidr_problem, parse_cidr},
+    networking::legacy_cidr_problem,
 };
 use crate::{formats, status::quoted};
 
@@ -52,7 +54,7 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     let shown = go_syntax::value(c.version, ranges.value, "[]string");
     let mut families: Vec<bool> = Vec::new();
     for range in ranges.items() {
-        let parsed = parse_cidr(range.text());
+        let parsed = formats::parse_cidr(range.text());
         families.extend(parsed.map(|(address, _)| address.is_ipv6()));
         if !c.since(30) {
             if parsed.is_none() {

@@ -6,8 +6,11 @@
 use kubegc_core::Behavior;
 use serde_json::{Map, Value, json};
 
-use super::super::field::{At, Check, copy};
-use super::{go_syntax, schedule, selector::matches};
+use super::super::{
+    field::{At, Check, copy},
+    go_syntax,
+};
+use super::{schedule, selector::matches};
 use crate::{formats, status::quoted};
 
 /// The selector of a job and the labels that it selects, which the API server generates.

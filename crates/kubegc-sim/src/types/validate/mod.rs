@@ -13,12 +13,10 @@ mod cluster;
 mod config;
 mod devices;
 mod flow_control;
-pub(crate) mod go_syntax;
 mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
-pub(super) mod rules;
 mod schedule;
 mod selector;
 mod services;
@@ -27,26 +25,34 @@ mod volumes;
 mod webhooks;
 mod workloads;
 
-use kubegc_core::{ApiResource, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
+use std::sync::LazyLock;
+
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::Value;
 
 use super::{
+    body,
     field::{At, Check},
     qos,
-    service::POLICIES_ARE_VALIDATED_FIRST,
+    rules::{Code, Table},
 };
-use crate::{
-    StoredObject,
-    api_server::crd::{selectable, structural, validation as definitions},
-    status::Cause,
-};
-#[cfg(feature = "cel")]
-pub(crate) use networking::masked;
-pub(crate) use networking::parse_cidr;
-pub(crate) use rules::apply as section;
+use crate::{StoredObject, status::Cause};
+
+/// Policies for traffic are validated with the service, not after the allocation of its addresses.
+const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
+
+const TABLE: &str = include_str!("rules.txt");
+
+/// The sections of the table. A bad row fails the test of this module.
+static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, code).unwrap_or_default());
+
+/// Applies a section to a value.
+fn apply(section: &str, at: &At<'_>, c: &mut Check) {
+    RULES.apply(section, at, c);
+}
 
 /// The functions of the rows of `rules.txt` with `fn`.
-fn code(name: &str) -> Option<rules::Code> {
+fn code(name: &str) -> Option<Code> {
     macro_rules! functions {
         ($($module:ident: $($function:ident)*;)*) => {
             match name {
@@ -55,16 +61,13 @@ fn code(name: &str) -> Option<rules::Code> {
             }
         };
     }
-    let code: rules::Code = functions! {
+    let code: Code = functions! {
         admission_policies: audit_annotation group_version kind;
         amounts: name_of_container_resource of_container positive;
         certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
             resources scopes_updated taints;
         config: config_map docker_config secret;
-        definitions: approval name schema stored_versions versions warning;
-        selectable: fields;
-        structural: keys_of_map map_list root_metadata value_validation;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
@@ -88,10 +91,6 @@ fn code(name: &str) -> Option<rules::Code> {
     Some(code)
 }
 
-pub(super) fn body(object: &StoredObject) -> Value {
-    object.body.as_deref().cloned().unwrap_or_default().into()
-}
-
 /// The problems that a check of an object finds, maybe beside the object that it replaces.
 fn problems(
     version: KubernetesVersion,
@@ -100,7 +99,7 @@ fn problems(
     old: &Value,
     check: impl FnOnce(&At<'_>, &mut Check),
 ) -> Vec<Cause> {
-    if !rules::have(&resource.kind) {
+    if !RULES.has(&resource.kind) {
         return Vec::new();
     }
     let body = body(new);
@@ -118,7 +117,7 @@ pub(crate) fn created(
     version: KubernetesVersion,
 ) -> Vec<Cause> {
     problems(version, resource, object, &Value::Null, |at, c| {
-        rules::apply(&resource.kind, at, c);
+        RULES.apply(&resource.kind, at, c);
     })
 }
 
@@ -132,11 +131,11 @@ pub(crate) fn updated(
 ) -> Vec<Cause> {
     let kind = &*resource.kind;
     problems(version, resource, new, &body(old), |at, c| match subresource {
-        "" => rules::apply_to_update(kind, at, c),
-        "scale" => rules::apply(kind, at, c),
+        "" => RULES.apply_to_update(kind, at, c),
+        "scale" => RULES.apply(kind, at, c),
         "ephemeralcontainers" => pod_changes::ephemeral_updated(at, c),
         "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
-        part => rules::apply_twice(&format!("{kind}/{part}"), at, c),
+        part => RULES.apply_twice(&format!("{kind}/{part}"), at, c),
     })
 }
 
@@ -151,11 +150,21 @@ pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersi
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        rules::apply(
+        RULES.apply(
             "TrafficFields",
             &At::of_object(&body(service)).get("spec"),
             &mut c,
         );
     }
     c.causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read() {
+        assert!(Table::parse(TABLE, code).is_ok_and(|table| table.has("Pod")));
+    }
 }

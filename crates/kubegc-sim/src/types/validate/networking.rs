@@ -7,9 +7,15 @@ use std::net::IpAddr;
 
 use kubegc_core::Behavior;
 
-use super::super::field::{At, Check};
-use super::{go_syntax, rules};
-use crate::{formats, status::quoted};
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
+use super::apply;
+use crate::{
+    formats::{self, masked, parse_cidr},
+    status::quoted,
+};
 
 /// Requests of the first version have other names for some fields.
 fn is_beta(c: &Check) -> bool {
@@ -21,7 +27,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
     let backend_name = if is_beta(c) { "backend" } else { "defaultBackend" };
     if backend.is_set() {
-        rules::apply("IngressBackend", &backend.under(spec, backend_name), c);
+        apply("IngressBackend", &backend.under(spec, backend_name), c);
     } else if rules.is_empty() {
         let problem = format!("either `{backend_name}` or `rules` must be specified");
         let shown = go_syntax::value(c.version, rules.decoded(c), "[]networking.IngressRule");
@@ -31,7 +37,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let allows_wildcards = is_beta(c)
         || old.get("rules").items().any(|rule| {
             let mut inner = Check::new(c.version, None);
-            rules::apply("IngressRule", &rule, &mut inner);
+            apply("IngressRule", &rule, &mut inner);
             rule.get("host").text().contains('*') && !inner.causes.is_empty()
         });
     for rule in rules.items() {
@@ -40,10 +46,10 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
             if formats::parse_ip(host.text()).is_some() {
                 host.invalid(c, "must be a DNS name, not an IP address");
             }
-            rules::apply("HostName", &host, c);
+            apply("HostName", &host, c);
         }
         if !(host.text().contains('*') && allows_wildcards) {
-            rules::apply("IngressRule", &rule, c);
+            apply("IngressRule", &rule, c);
         }
     }
     let bad_secret = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
@@ -51,7 +57,7 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     let allows_bad_secrets = is_beta(c) || secrets.any(|tls| bad_secret(tls.get("secretName").text()));
     for tls in spec.get("tls").items() {
         for host in tls.get("hosts").items() {
-            rules::apply("HostName", &host, c);
+            apply("HostName", &host, c);
         }
         let secret = tls.get("secretName");
         if !allows_bad_secrets && !secret.text().is_empty() {
@@ -211,30 +217,3 @@ pub(super) fn service_ranges_updated(spec: &At<'_>, c: &mut Check) {
 
 /// A service CIDR of one range gets a second one.
 const RANGES_CAN_BE_ADDED: Behavior = Behavior::since_about(34, "kubernetes #131261");
-
-/// `net.ParseCIDR`: the network and the length of its mask.
-pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
-    let (address, length) = text.split_once('/')?;
-    let address = formats::parse_ip(address)?;
-    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let length: u8 = length.parse().ok()?;
-    let fits = length <= if address.is_ipv4() { 32 } else { 128 };
-    fits.then(|| masked(address, length).map(|network| (network, length)))?
-}
-
-/// The address without the bits after the mask; `None` for a mask that is too long for the family.
-pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
-    let length = u32::from(length);
-    match address {
-        IpAddr::V4(address) => {
-            let mask = u32::MAX.checked_shl(32_u32.checked_sub(length)?).unwrap_or(0);
-            Some(IpAddr::V4((u32::from(address) & mask).into()))
-        }
-        IpAddr::V6(address) => {
-            let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
-            Some(IpAddr::V6((u128::from(address) & mask).into()))
-        }
-    }
-}

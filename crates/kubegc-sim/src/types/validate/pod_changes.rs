@@ -8,12 +8,12 @@ use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check, copy};
-use super::{pod::annotations_of_pod, rules};
+use super::{apply, pod::annotations_of_pod};
 use crate::{formats, status::quoted};
 
 /// `ValidatePodUpdate`.
 pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
-    rules::apply("WholePod", pod, c);
+    apply("WholePod", pod, c);
     let old = c.old();
     let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
     annotations_of_pod(pod, c);
@@ -25,7 +25,7 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
         }
         for container in containers.items() {
             container.get("image").present(c);
-            rules::apply("Image", &container.get("image"), c);
+            apply("Image", &container.get("image"), c);
         }
     }
     let (deadline, old_deadline) = (
@@ -47,7 +47,7 @@ pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
     if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
         added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
     }
-    rules::apply("KeptGates", &spec, c);
+    apply("KeptGates", &spec, c);
     let mut munged = spec.value.clone();
     let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
     mutable.extend(["containers/*/image", "initContainers/*/image"]);
@@ -128,7 +128,7 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         return;
     }
     for toleration in new.items() {
-        rules::apply("Toleration", &toleration, c);
+        apply("Toleration", &toleration, c);
     }
 }
 
@@ -140,7 +140,7 @@ pub(super) fn ephemeral_updated(pod: &At<'_>, c: &mut Check) {
         pod.forbidden(c, "static pods do not support ephemeral containers");
         return;
     }
-    rules::apply("WholePod", pod, c);
+    apply("WholePod", pod, c);
     let [new, old] = [pod, &old].map(|pod| pod.get("spec").get("ephemeralContainers"));
     for before in old.items() {
         let name = before.get("name");
@@ -170,7 +170,7 @@ pub(super) fn resized(pod: &At<'_>, classes: [&str; 2], c: &mut Check) {
         pod.forbidden(c, "windows pods cannot be resized");
         return;
     }
-    rules::apply("WholePod", pod, c);
+    apply("WholePod", pod, c);
     let [class, old_class] = classes;
     if class != old_class {
         let problem = "Pod QOS Class may not change as a result of resizing";
@@ -245,7 +245,7 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
 pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
     let metadata = c.root().get("metadata");
     for (index, condition) in conditions.items().enumerate() {
-        rules::apply("ObservedGeneration", &condition, c);
+        apply("ObservedGeneration", &condition, c);
         let kind = condition.get("type");
         if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
             let path = match c.since(33) {

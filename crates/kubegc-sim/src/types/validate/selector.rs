@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     super::field::{At, Check},
-    rules,
+    apply,
 };
 use crate::formats;
 
@@ -24,7 +24,7 @@ pub(super) fn labels(at: &At<'_>, c: &mut Check) {
 /// Whether a valid selector matches these labels. `None` for an invalid selector.
 pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVersion) -> Option<bool> {
     let mut c = Check::new(version, None);
-    rules::apply("LabelSelector", selector, &mut c);
+    apply("LabelSelector", selector, &mut c);
     if !c.causes.is_empty() {
         return None;
     }

@@ -9,13 +9,15 @@ use std::net::IpAddr;
 use kubegc_core::Behavior;
 use serde_json::json;
 
-use super::super::field::{At, Check};
-use super::{
+use super::super::{
+    field::{At, Check},
     go_syntax,
-    networking::{self, parse_cidr},
-    rules,
 };
-use crate::{formats, status::quoted};
+use super::{apply, networking};
+use crate::{
+    formats::{self, parse_cidr},
+    status::quoted,
+};
 
 fn is_headless(spec: &At<'_>, c: &Check) -> bool {
     if c.since(20) {
@@ -28,7 +30,7 @@ fn is_headless(spec: &At<'_>, c: &Check) -> bool {
 /// The addresses of a service and their families, before others are allocated.
 pub(super) fn addresses(service: &At<'_>, c: &mut Check) {
     let spec = service.get("spec");
-    rules::apply("ClusterAddresses", &spec, c);
+    apply("ClusterAddresses", &spec, c);
     if c.causes.is_empty() && spec.get("type").text() != "ExternalName" {
         stacks(&spec, c);
     }

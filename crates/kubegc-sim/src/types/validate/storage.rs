@@ -8,8 +8,10 @@ use std::collections::BTreeSet;
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
-use super::super::field::{At, Check};
-use super::go_syntax;
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
 use crate::{formats, status::POINTER};
 
 /// The class of a claim before there was a field for it.

@@ -9,8 +9,11 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 use serde_json::{Value, json};
 
-use super::super::field::{At, Check, copy};
-use super::{go_syntax, rules, selector::matches};
+use super::super::{
+    field::{At, Check, copy},
+    go_syntax,
+};
+use super::{apply, selector::matches};
 
 /// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
 /// one everything.
@@ -48,7 +51,7 @@ pub(super) fn template_of_stateful_set(spec: &At<'_>, c: &mut Check) {
     if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
         let value = template_of_pods(spec);
         let path = template.path.clone();
-        rules::apply("Template", &At { value: &value, path }, c);
+        apply("Template", &At { value: &value, path }, c);
     }
 }
 
@@ -100,9 +103,9 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
     // The rules for updates, which the stored object had to satisfy as well.
     let mut before = Check::new(c.version, None);
     (before.new, before.old) = (c.old, c.old);
-    rules::apply("StatefulSetSpec", &old, &mut before);
+    apply("StatefulSetSpec", &old, &mut before);
     c.skips_template = !before.causes.is_empty();
-    rules::apply("StatefulSetSpec", &spec, c);
+    apply("StatefulSetSpec", &spec, c);
     let mut pinned = spec.value.clone();
     for field in mutable {
         copy(&mut pinned, old.value, field);

@@ -6,8 +6,8 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::library::value;
-use crate::{status::quoted, types::validate::masked};
+use super::values::value;
+use crate::{formats::masked, status::quoted};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address(pub(super) IpAddr);

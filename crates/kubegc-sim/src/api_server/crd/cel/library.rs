@@ -26,6 +26,7 @@ use super::{
     formats::Format,
     types::{Ty, all_overloads},
     urls::Url,
+    values::value,
 };
 
 type Args<'b, 'v> = [CowVal<'b, 'v>];
@@ -161,34 +162,6 @@ fn runtime_type(ty: &Ty<'static>) -> Type {
         _ => DYN_TYPE,
     }
 }
-
-/// Makes a type a CEL value that equals others of its type.
-macro_rules! value {
-    ($type:ty, $name:literal) => {
-        impl cel::common::value::Val for $type {
-            fn get_type(&self) -> &cel::common::types::Type {
-                <Self as cel::common::value::Val>::cel_type()
-            }
-            fn cel_type() -> &'static cel::common::types::Type {
-                static TYPE: cel::common::types::Type = cel::common::types::Type::new_unspecified_type($name);
-                &TYPE
-            }
-            fn equals(&self, other: &dyn cel::common::value::Val) -> bool {
-                other
-                    .downcast_ref::<Self>()
-                    .is_some_and(|other| self == other)
-            }
-            fn clone_as_boxed<'v>(&self) -> Box<dyn cel::common::value::Val + 'v> {
-                Box::new(Self::clone(self))
-            }
-            fn as_any(&self) -> Option<&dyn std::any::Any> {
-                Some(self)
-            }
-        }
-        impl cel::common::value::StaticVal for $type {}
-    };
-}
-pub(super) use value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Amount(Quantity);

@@ -1,12 +1,8 @@
-//! The rules of fields, read from `rules.txt`, which describes their language, and applied to objects.
+//! Rules of fields, read from tables, and applied to objects. `validate/rules.txt` describes their language.
 
-pub(in crate::types) mod parse;
+pub(super) mod parse;
 
-use std::{
-    cmp::Ordering,
-    collections::BTreeSet,
-    sync::{LazyLock, OnceLock},
-};
+use std::{cmp::Ordering, collections::BTreeSet, ptr, sync::OnceLock};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -15,17 +11,14 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    super::field::{At, Check},
-    code, go_syntax,
+    field::{At, Check},
+    go_syntax,
 };
 use crate::status::quoted;
 
-const TABLE: &str = include_str!("rules.txt");
-
-/// The sections of the table by name. A bad row fails the tests of this module.
-static SECTIONS: LazyLock<Sections> = LazyLock::new(|| parse::parse(TABLE).unwrap_or_default());
-
-type Sections = HashMap<&'static str, Section, FixedState>;
+/// Sections of rules by name.
+#[derive(Debug, Default)]
+pub(crate) struct Table(HashMap<&'static str, Section, FixedState>);
 
 /// The rows of a section, and when an update is validated by it.
 #[derive(Debug)]
@@ -39,7 +32,7 @@ struct Section {
 }
 
 /// A rule that is a function.
-pub(super) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
+pub(crate) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
 
 /// The rules of the values at some paths, and rows for what they contain.
 #[derive(Debug, Default)]
@@ -54,7 +47,7 @@ struct Row {
 }
 
 #[derive(Debug)]
-pub(in crate::types) enum Step {
+pub(super) enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
@@ -68,7 +61,7 @@ pub(in crate::types) enum Step {
 }
 
 #[derive(Debug)]
-pub(in crate::types) enum Word {
+pub(super) enum Word {
     Since(u16),
     Until(u16),
     /// One of these conditions holds.
@@ -99,8 +92,8 @@ pub(in crate::types) enum Word {
     Like(bool, &'static str, OnceLock<Option<Regex>>),
     MaxBytes(usize),
     MaxItems(usize),
-    /// The number of the rule, and the fields that tell items apart.
-    Unique(usize, Vec<Place<'static>>),
+    /// The fields that tell items apart.
+    Unique(Vec<Place<'static>>),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),
     /// No field with the rule `Sole` is set.
@@ -119,7 +112,7 @@ pub(in crate::types) enum Word {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::types) struct Place<'p> {
+pub(super) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -128,7 +121,7 @@ pub(in crate::types) struct Place<'p> {
 }
 
 #[derive(Debug)]
-pub(in crate::types) struct Condition {
+pub(super) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,
@@ -152,16 +145,16 @@ enum Test {
     Many(Vec<&'static str>),
 }
 
-/// The values that the items of a list have had, by the number of the rule that forbids repetition.
+/// The values that the items of a list have had, by the address of the rule that forbids repetition.
 type Seen = BTreeSet<(usize, String)>;
 
-/// The number of the rule that only one of some fields is set.
+/// Stands for the address of the rule that only one of some fields is set.
 const SOLE: usize = 0;
 
 /// The value of a block of rows, within that of another block.
-pub(in crate::types) struct Block<'b, 'v> {
-    pub(in crate::types) at: &'b At<'v>,
-    pub(in crate::types) outer: Option<&'b Self>,
+pub(super) struct Block<'b, 'v> {
+    pub(super) at: &'b At<'v>,
+    pub(super) outer: Option<&'b Self>,
 }
 
 impl Block<'_, '_> {
@@ -170,48 +163,50 @@ impl Block<'_, '_> {
     }
 }
 
-/// Whether there are rules for a kind.
-pub(super) fn have(kind: &str) -> bool {
-    SECTIONS.contains_key(kind)
-}
-
-/// Applies a section, if there is one, to a value.
-pub(crate) fn apply(section: &str, at: &At<'_>, c: &mut Check) {
-    if let Some(Section { rows, .. }) = SECTIONS.get(section) {
-        run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
+impl Table {
+    /// Whether there is a section of this name.
+    pub(crate) fn has(&self, section: &str) -> bool {
+        self.0.contains_key(section)
     }
-}
 
-/// Applies the sections of a kind to an object that replaces another one.
-pub(super) fn apply_to_update(kind: &str, at: &At<'_>, c: &mut Check) {
-    let changes = format!("{kind}/update");
-    if SECTIONS
-        .get(kind)
-        .is_some_and(|section| section.are_changes_first)
-    {
-        apply(&changes, at, c);
-        apply_twice(kind, at, c);
-    } else {
-        apply_twice(kind, at, c);
-        apply(&changes, at, c);
+    /// Applies a section, if there is one, to a value.
+    pub(crate) fn apply(&self, section: &str, at: &At<'_>, c: &mut Check) {
+        if let Some(Section { rows, .. }) = self.0.get(section) {
+            self.run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
+        }
     }
-}
 
-/// Applies a section to an object that replaces another one, twice in some releases.
-pub(super) fn apply_twice(section: &str, at: &At<'_>, c: &mut Check) {
-    apply(section, at, c);
-    let twice_until = SECTIONS.get(section).map_or(0, |section| section.twice_until);
-    if c.version.minor() <= twice_until {
-        apply(section, at, c);
+    /// Applies the sections of a kind to an object that replaces another one.
+    pub(crate) fn apply_to_update(&self, kind: &str, at: &At<'_>, c: &mut Check) {
+        let are_changes_first = self.0.get(kind).is_some_and(|section| section.are_changes_first);
+        let changes = format!("{kind}/update");
+        if are_changes_first {
+            self.apply(&changes, at, c);
+        }
+        self.apply_twice(kind, at, c);
+        if !are_changes_first {
+            self.apply(&changes, at, c);
+        }
     }
-}
 
-/// Depth is bounded by the table.
-fn run(rows: &[Row], block: &Block<'_, '_>, seen: &mut Seen, c: &mut Check) {
-    for row in rows {
-        for (outer, path) in &row.paths {
-            let base = block.outwards(*outer).at.clone();
-            each(path, base, seen, &mut |at, seen| row.check(block, &at, seen, c));
+    /// Applies a section to an object that replaces another one, twice in some releases.
+    pub(crate) fn apply_twice(&self, section: &str, at: &At<'_>, c: &mut Check) {
+        self.apply(section, at, c);
+        let twice_until = self.0.get(section).map_or(0, |section| section.twice_until);
+        if c.version.minor() <= twice_until {
+            self.apply(section, at, c);
+        }
+    }
+
+    /// Depth is bounded by the table.
+    fn run(&self, rows: &[Row], block: &Block<'_, '_>, seen: &mut Seen, c: &mut Check) {
+        for row in rows {
+            for (outer, path) in &row.paths {
+                let base = block.outwards(*outer).at.clone();
+                each(path, base, seen, &mut |at, seen| {
+                    row.check(self, block, &at, seen, c)
+                });
+            }
         }
     }
 }
@@ -260,7 +255,7 @@ fn is_given(value: &Value) -> bool {
 }
 
 impl Place<'_> {
-    pub(in crate::types) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
+    pub(super) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
         let mut at = block.outwards(self.outer).at.clone();
         if self.is_stored {
             at.value = at.old(c);
@@ -386,7 +381,7 @@ impl Condition {
 
 impl Word {
     /// Whether a condition holds about the release or the fields of a block; `None` for other words.
-    pub(in crate::types) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
+    pub(super) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
         Some(match self {
             Self::Since(minor) => c.since(*minor),
             Self::Until(minor) => !c.since(*minor + 1),
@@ -398,15 +393,15 @@ impl Word {
 
 impl Row {
     /// Checks a value word by word, until a condition does not hold, and then what it contains.
-    fn check(&self, outer: &Block<'_, '_>, at: &At<'_>, seen: &mut Seen, c: &mut Check) {
+    fn check(&self, table: &Table, outer: &Block<'_, '_>, at: &At<'_>, seen: &mut Seen, c: &mut Check) {
         let before = c.causes.len();
         let block = Block {
             at,
             outer: Some(outer),
         };
-        let is_done = |word| !self.allows(word, &block, before, seen, c);
+        let is_done = |word| !self.allows(table, word, &block, before, seen, c);
         if !self.words.iter().any(is_done) {
-            run(&self.rows, &block, seen, c);
+            table.run(&self.rows, &block, seen, c);
         }
     }
 
@@ -446,6 +441,7 @@ impl Row {
     /// Checks a value by one word; whether the following words apply.
     fn allows(
         &self,
+        table: &Table,
         word: &Word,
         block: &Block<'_, '_>,
         before: usize,
@@ -545,12 +541,12 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
-            Word::Unique(rule, fields) => {
+            Word::Unique(fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
                     fields => fields.iter().map(|field| field.text(block, c) + "|").collect(),
                 };
-                if !seen.insert((*rule, value)) {
+                if !seen.insert((ptr::from_ref(word).addr(), value)) {
                     match self.message.as_str() {
                         "" => at.duplicate_as(c, &shown(c)),
                         message => at.invalid_as(c, &shown(c), message),
@@ -573,13 +569,13 @@ impl Row {
             Word::NotFound => at.not_found(c, &or("", c)),
             Word::Missing => at.required(c, &or("", c)),
             Word::Section(name) => {
-                if let Some(section) = SECTIONS.get(name) {
-                    run(&section.rows, block, seen, c);
+                if let Some(section) = table.0.get(name) {
+                    table.run(&section.rows, block, seen, c);
                 }
             }
             Word::Passes(name) => {
                 let known = c.causes.len();
-                apply(name, at, c);
+                table.apply(name, at, c);
                 let passes = c.causes.len() == known;
                 c.causes.truncate(known);
                 return passes;

@@ -1,15 +1,18 @@
-//! Reads `rules.txt`, which describes the language of rules.
+//! Reads tables of rules.
 
 use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
 
 use kubegc_core::Quantity;
 use serde_json::Value;
 
-use super::{Condition, Place, Row, Section, Sections, Step, Test, Word, code};
+use super::{Code, Condition, Place, Row, Section, Step, Table, Test, Word};
 use crate::{
     formats,
     types::field::{At, Check},
 };
+
+/// The function of a name.
+type Functions = fn(&str) -> Option<Code>;
 
 /// The format of a name.
 fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
@@ -59,72 +62,89 @@ fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
     })
 }
 
-pub(super) fn parse(table: &'static str) -> Result<Sections, String> {
-    let mut sections = Sections::default();
-    let mut lines = table
-        .lines()
-        .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
-        .peekable();
-    let mut unique = 0;
-    while let Some(line) = lines.next() {
-        let mut words = line.split(' ');
-        let name = words.next().unwrap_or_default();
-        let mut section = Section {
-            rows: parse_rows(&mut lines, 2, &mut unique)?,
-            are_changes_first: false,
-            twice_until: 0,
-        };
-        for word in words {
-            match word.strip_prefix("twice<") {
-                Some(minor) => section.twice_until = minor.parse().map_err(|_| line)?,
-                None if word == "changes-first" => section.are_changes_first = true,
-                None => return Err(line.to_owned()),
+impl Table {
+    /// Reads a table, whose functions have these names.
+    ///
+    /// # Errors
+    /// The line that cannot be read, or the section that a row names and the table does not have.
+    pub(crate) fn parse(table: &'static str, functions: Functions) -> Result<Self, String> {
+        let mut sections = Self::default();
+        let mut lines = table
+            .lines()
+            .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
+            .peekable();
+        while let Some(line) = lines.next() {
+            let mut words = line.split(' ');
+            let name = words.next().unwrap_or_default();
+            let mut section = Section {
+                rows: rows(&mut lines, 2, functions)?,
+                are_changes_first: false,
+                twice_until: 0,
+            };
+            for word in words {
+                match word.strip_prefix("twice<") {
+                    Some(minor) => section.twice_until = minor.parse().map_err(|_| line)?,
+                    None if word == "changes-first" => section.are_changes_first = true,
+                    None => return Err(line.to_owned()),
+                }
+            }
+            if section.rows.is_empty() || sections.0.insert(name, section).is_some() {
+                return Err(line.to_owned());
             }
         }
-        if section.rows.is_empty() || sections.insert(name, section).is_some() {
-            return Err(line.to_owned());
+        let mut named = sections.0.values().flat_map(|section| sections_of(&section.rows));
+        match named.find(|name| !sections.has(name)) {
+            Some(unknown) => Err(unknown.to_owned()),
+            None => Ok(sections),
         }
     }
-    Ok(sections)
+}
+
+/// The sections that rows name. Depth is bounded by the table.
+fn sections_of(rows: &[Row]) -> Vec<&'static str> {
+    let mut names = Vec::new();
+    for row in rows {
+        names.extend(row.words.iter().filter_map(|word| match word {
+            Word::Section(name) | Word::Passes(name) => Some(*name),
+            _ => None,
+        }));
+        names.extend(sections_of(&row.rows));
+    }
+    names
 }
 
 /// Reads the rows of this indentation. Depth is bounded by the table.
-fn parse_rows(
+fn rows(
     lines: &mut Peekable<impl Iterator<Item = &'static str>>,
     indent: usize,
-    unique: &mut usize,
+    functions: Functions,
 ) -> Result<Vec<Row>, String> {
     let depth = |line: &str| line.len() - line.trim_start().len();
-    let mut rows: Vec<Row> = Vec::new();
+    let mut found: Vec<Row> = Vec::new();
     while let Some(line) = lines.next_if(|line| depth(line) == indent) {
-        let mut row = parse_row(line.trim(), unique).ok_or(line)?;
+        let (paths, first) = line.trim().split_once(' ').unwrap_or((line.trim(), ""));
+        let paths = paths.split(',').map(parse_path).collect::<Option<_>>();
+        let mut row = Row {
+            paths: paths.ok_or(line)?,
+            ..Row::default()
+        };
+        words(first, &mut row, functions).ok_or(line)?;
         while let Some(more) = lines.next_if(|line| line.trim_start().starts_with("| ")) {
             let more = more.trim_start().trim_start_matches("| ");
             match more.strip_prefix(": ") {
                 Some(message) => message.clone_into(&mut row.message),
-                None if row.message.is_empty() => parse_words(more, &mut row, unique).ok_or(line)?,
+                None if row.message.is_empty() => words(more, &mut row, functions).ok_or(line)?,
                 None => row.message = format!("{} {more}", row.message),
             }
         }
-        row.rows = parse_rows(lines, indent + 2, unique)?;
-        rows.push(row);
+        row.rows = rows(lines, indent + 2, functions)?;
+        found.push(row);
     }
-    Ok(rows)
-}
-
-fn parse_row(text: &'static str, unique: &mut usize) -> Option<Row> {
-    let (paths, words) = text.split_once(' ').unwrap_or((text, ""));
-    let paths: Option<Vec<_>> = paths.split(',').map(parse_path).collect();
-    let mut row = Row {
-        paths: paths?,
-        ..Row::default()
-    };
-    parse_words(words, &mut row, unique)?;
-    Some(row)
+    Ok(found)
 }
 
 /// Reads the words of a line of a row, and the message after them.
-fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<()> {
+fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> {
     let (text, message) = text.split_once(" : ").unwrap_or((text, ""));
     message.clone_into(&mut row.message);
     let mut words = text.split_whitespace();
@@ -155,10 +175,9 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             "above" => Word::Bound(&[Ordering::Greater], place_of(words.next()?)),
             "like" | "unlike" => Word::Like(word == "like", words.next()?, OnceLock::new()),
             _ if word.starts_with("unique") => {
-                *unique += 1;
                 let fields = word.strip_prefix("unique:").into_iter();
                 let fields = fields.flat_map(|fields| fields.split('|'));
-                Word::Unique(*unique, fields.map(place_of).collect())
+                Word::Unique(fields.map(place_of).collect())
             }
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
@@ -166,7 +185,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
             "passes" => Word::Passes(words.next()?),
-            "fn" => Word::Code(code(words.next()?)?),
+            "fn" => Word::Code(functions(words.next()?)?),
             "as" => {
                 row.shown = words.next()?;
                 continue;
@@ -193,7 +212,7 @@ fn parse_words(text: &'static str, row: &mut Row, unique: &mut usize) -> Option<
 }
 
 /// A condition about the release or other fields.
-pub(in crate::types) fn condition(word: &'static str) -> Option<Word> {
+pub(in super::super) fn condition(word: &'static str) -> Option<Word> {
     if let Some(minor) = word.strip_prefix('>') {
         return minor.parse().ok().map(Word::Since);
     }
@@ -253,7 +272,7 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
 }
 
 /// The place that a text names.
-pub(in crate::types) fn place_of(text: &str) -> Place<'_> {
+pub(in super::super) fn place_of(text: &str) -> Place<'_> {
     let path = text.trim_start_matches('-');
     let inner = path.trim_start_matches('^');
     Place {
@@ -263,7 +282,7 @@ pub(in crate::types) fn place_of(text: &str) -> Place<'_> {
     }
 }
 
-pub(in crate::types) fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
+pub(in super::super) fn parse_path(text: &'static str) -> Option<(usize, Vec<Step>)> {
     let (mut steps, mut rest) = (Vec::new(), text.trim_start_matches('^'));
     let outer = text.len() - rest.len();
     rest = rest.strip_prefix('.').unwrap_or(rest);
@@ -296,29 +315,4 @@ pub(in crate::types) fn parse_path(text: &'static str) -> Option<(usize, Vec<Ste
         }
     }
     Some((outer, steps))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{super::TABLE, *};
-
-    fn sections_of(rows: &[Row]) -> Vec<&'static str> {
-        let mut names = Vec::new();
-        for row in rows {
-            names.extend(row.words.iter().filter_map(|word| match word {
-                Word::Section(name) | Word::Passes(name) => Some(*name),
-                _ => None,
-            }));
-            names.extend(sections_of(&row.rows));
-        }
-        names
-    }
-
-    #[test]
-    fn every_row_is_read() {
-        let sections = parse(TABLE).unwrap_or_else(|line| panic!("{line}"));
-        for name in sections.values().flat_map(|section| sections_of(&section.rows)) {
-            assert!(sections.contains_key(name), "{name}");
-        }
-    }
 }
