@@ -272,6 +272,20 @@ pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
     }
 }
 
+pub(crate) const fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+pub(crate) fn is_link_local_multicast(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().starts_with(&[224, 0, 0]),
+        IpAddr::V6(ip) => matches!(ip.octets(), [0xff, scope, ..] if scope & 0x0f == 2),
+    }
+}
+
 /// `StrictIPCIDRValidation`.
 pub(crate) const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
 

@@ -306,6 +306,14 @@ impl<'v> At<'v> {
         self.len() == 0
     }
 
+    /// The key of the entry, or the name of the field, that the value is.
+    pub(crate) fn key_or_name(&self) -> &str {
+        match self.path.0.as_deref() {
+            Some((_, Step::Field(name) | Step::Renamed(name, _) | Step::Key(name))) => name,
+            _ => "",
+        }
+    }
+
     /// The value as upstream prints it: strings quoted.
     pub(crate) fn shown(&self) -> String {
         match self.value {

@@ -54,6 +54,8 @@ pub(super) enum Step {
     /// The same value, whose errors are those of a field; without a name, those of the value that has it.
     Named(&'static str),
     Key(&'static str),
+    /// As entries, with the path of a field.
+    Fields,
     Items,
     /// Items whose errors omit their position.
     Unnumbered,
@@ -66,23 +68,16 @@ pub(super) enum Word {
     Until(u16),
     /// One of these conditions holds.
     If(Vec<Condition>),
-    Changed,
+    /// A condition on the value.
+    When(fn(&At<'_>, &Check<'_>) -> bool),
     NotBlank,
-    Trimmed,
-    /// An asterisk is alone in its list.
-    Wildcard,
-    /// The object is created, or updated.
-    IsNew(bool),
+    /// Whether the value is valid, and the usual message if it is not.
+    Fits(fn(&At<'_>) -> bool, &'static str),
     /// Whether the object was sent in this version.
     Api(bool, &'static str),
-    Set,
-    /// It is set, in the form in which it was sent: an empty list is.
-    Sent,
-    Given,
     /// Whether the row has found no problem so far.
     Valid(bool),
     Required,
-    Format(fn(&At<'_>, &mut Check)),
     /// The supported values, with their first releases.
     In(Vec<(String, u16)>),
     Range(i64, i64),
@@ -94,16 +89,15 @@ pub(super) enum Word {
     MaxItems(usize),
     /// The fields that tell items apart.
     Unique(Vec<Place<'static>>),
+    /// An earlier item has the same values of these fields.
+    Repeats(Vec<Place<'static>>),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),
     /// No field with the rule `Sole` is set.
     None,
     Immutable,
-    Invalid,
-    Forbidden,
-    Duplicate,
-    NotFound,
-    Missing,
+    /// A problem, with the value as it is shown and the message.
+    Report(fn(&At<'_>, &mut Check<'_>, &str, &str)),
     Section(&'static str),
     /// The value has no problem by the rows of a section.
     Passes(&'static str),
@@ -235,6 +229,11 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
                 each(rest, item.placed(&at), &mut of_list, visit);
             }
         }
+        Step::Fields => {
+            for (key, _) in at.entries() {
+                each(rest, at.get(key), &mut of_list, visit);
+            }
+        }
         Step::Entries => {
             for (_, entry) in at.entries() {
                 each(rest, entry, &mut of_list, visit);
@@ -243,6 +242,7 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     }
 }
 
+/// Whether a value is not empty.
 fn is_given(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -275,15 +275,15 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$name` for the object's name, `$deleting` for whether it is being deleted. The texts of
-    /// all items are sorted.
+    /// percentage, `$key` for the name of the entry, `$name` and `$namespace` for those of the object,
+    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
+        let meta = c.object.map(|object| &object.meta);
         match self.path {
+            "$key" => return block.outwards(self.outer).at.key_or_name().to_owned(),
             "$name" => return c.name().to_owned(),
-            "$deleting" => {
-                let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
-                return is_deleting.to_string();
-            }
+            "$namespace" => return meta.map_or("", |meta| &meta.namespace).to_owned(),
+            "$deleting" => return meta.is_some_and(|meta| meta.is_deleting()).to_string(),
             _ => {}
         }
         if let Some((path, of_item)) = self.path.split_once("[]") {
@@ -292,11 +292,8 @@ impl Place<'_> {
                 let item = Block { at: &at, outer: None };
                 parse::place_of(of_item).text(&item, c)
             });
-            return texts
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .collect::<Vec<_>>()
-                .join(", ");
+            let sorted: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
+            return sorted.join(", ");
         }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
@@ -454,23 +451,17 @@ impl Row {
         let shown = |c: &Check| self.shown(at, outer, c);
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
-            Word::Changed => return at.value != at.old(c),
+            Word::When(holds) => return holds(at, c),
             Word::NotBlank => {
                 if at.text().trim().is_empty() {
                     at.required(c, &or("", c));
                 }
             }
-            Word::Trimmed => {
-                if at.text().trim() != at.text() {
-                    at.invalid(c, &or("must not have leading or trailing whitespace", c));
+            Word::Fits(fits, usual) => {
+                if !fits(at) {
+                    at.invalid_as(c, &shown(c), &or(usual, c));
                 }
             }
-            Word::Wildcard => {
-                if at.len() > 1 && at.items().any(|item| item.text() == "*") {
-                    at.invalid_as(c, &shown(c), &or("", c));
-                }
-            }
-            Word::IsNew(is_new) => return c.is_new() == *is_new,
             Word::Api(is, version) => {
                 let is_this = match version.split_once('/') {
                     Some((group, version)) => c.group == group && c.api == version,
@@ -478,9 +469,6 @@ impl Row {
                 };
                 return is_this == *is;
             }
-            Word::Set => return at.is_set(),
-            Word::Sent => return !at.decoded(c).is_null(),
-            Word::Given => return is_given(at.value),
             Word::Valid(is_valid) => return (c.causes.len() == before) == *is_valid,
             Word::Required => {
                 let is_missing = match at.value {
@@ -494,7 +482,6 @@ impl Row {
                 }
                 return !is_missing;
             }
-            Word::Format(format) => format(at, c),
             Word::In(values) => {
                 let minor = c.version.minor();
                 let values = values.iter().filter(|(_, since)| *since <= minor);
@@ -541,16 +528,17 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
-            Word::Unique(fields) => {
+            Word::Unique(fields) | Word::Repeats(fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
                     fields => fields.iter().map(|field| field.text(block, c) + "|").collect(),
                 };
-                if !seen.insert((ptr::from_ref(word).addr(), value)) {
-                    match self.message.as_str() {
-                        "" => at.duplicate_as(c, &shown(c)),
-                        message => at.invalid_as(c, &shown(c), message),
-                    }
+                let repeats = !seen.insert((ptr::from_ref(word).addr(), value));
+                match self.message.as_str() {
+                    _ if matches!(word, Word::Repeats(_)) => return repeats,
+                    _ if !repeats => {}
+                    "" => at.duplicate_as(c, &shown(c)),
+                    message => at.invalid_as(c, &shown(c), message),
                 }
             }
             Word::Sole(name) => {
@@ -563,11 +551,7 @@ impl Row {
             }
             Word::None => return !seen.contains(&(SOLE, at.path.to_string())),
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
-            Word::Invalid => at.invalid_as(c, &shown(c), &or("", c)),
-            Word::Forbidden => at.forbidden(c, &or("", c)),
-            Word::Duplicate => at.duplicate_as(c, &shown(c)),
-            Word::NotFound => at.not_found(c, &or("", c)),
-            Word::Missing => at.required(c, &or("", c)),
+            Word::Report(report) => report(at, c, &shown(c), &or("", c)),
             Word::Section(name) => {
                 if let Some(section) = table.0.get(name) {
                     table.run(&section.rows, block, seen, c);

@@ -5,17 +5,14 @@ use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
 use kubegc_core::Quantity;
 use serde_json::Value;
 
-use super::{Code, Condition, Place, Row, Section, Step, Table, Test, Word};
-use crate::{
-    formats,
-    types::field::{At, Check},
-};
+use super::{Code, Condition, Place, Row, Section, Step, Table, Test, Word, is_given};
+use crate::formats;
 
 /// The function of a name.
 type Functions = fn(&str) -> Option<Code>;
 
 /// The format of a name.
-fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
+fn format(name: &str) -> Option<Code> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
@@ -47,17 +44,50 @@ fn format(name: &str) -> Option<fn(&At<'_>, &mut Check)> {
     })
 }
 
+/// The condition of a name.
+fn condition_on_value(name: &str) -> Option<Word> {
+    Some(Word::When(match name {
+        "create" => |_, c| c.is_new(),
+        "update" => |_, c| !c.is_new(),
+        "changed" => |at, c| at.value != at.old(c),
+        "set" => |at, _| at.is_set(),
+        // An empty list was.
+        "sent" => |at, c| !at.decoded(c).is_null(),
+        "given" => |at, _| is_given(at.value),
+        _ => return None,
+    }))
+}
+
+/// The problem of a name.
+fn report(name: &str) -> Option<Word> {
+    Some(Word::Report(match name {
+        "invalid" => |at, c, shown, message| at.invalid_as(c, shown, message),
+        "forbidden" => |at, c, _, message| at.forbidden(c, message),
+        "duplicate" => |at, c, shown, message| match message {
+            "" => at.duplicate_as(c, shown),
+            message => at.duplicate_as(c, &format!("{shown}: {message}")),
+        },
+        "not-found" => |at, c, _, message| at.not_found(c, message),
+        "missing" => |at, c, _, message| at.required(c, message),
+        _ => return None,
+    }))
+}
+
 /// The kind of values of a name.
 fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
-    fn ip(value: &Value) -> Option<IpAddr> {
-        value.as_str().and_then(formats::parse_ip)
+    fn is_ip(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
+        value.as_str().and_then(formats::parse_ip).is_some_and(fits)
     }
     Some(match name {
         "text" => Value::is_string,
         "object" => Value::is_object,
-        "ip" => |value| ip(value).is_some(),
-        "ipv4" => |value| ip(value).is_some_and(|ip| ip.is_ipv4()),
-        "ipv6" => |value| ip(value).is_some_and(|ip| ip.is_ipv6()),
+        "ip" => |value| is_ip(value, |_| true),
+        "ipv4" => |value| is_ip(value, |ip| ip.is_ipv4()),
+        "ipv6" => |value| is_ip(value, |ip| ip.is_ipv6()),
+        "unspecified" => |value| is_ip(value, |ip| ip.is_unspecified()),
+        "loopback" => |value| is_ip(value, |ip| ip.is_loopback()),
+        "link-local" => |value| is_ip(value, formats::is_link_local),
+        "link-local-multicast" => |value| is_ip(value, formats::is_link_local_multicast),
         _ => return None,
     })
 }
@@ -154,31 +184,21 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             continue;
         }
         row.words.push(match word {
-            "create" | "update" => Word::IsNew(word == "create"),
-            "changed" => Word::Changed,
             "not-blank" => Word::NotBlank,
-            "trimmed" => Word::Trimmed,
-            "wildcard" => Word::Wildcard,
-            "set" => Word::Set,
-            "sent" => Word::Sent,
-            "given" => Word::Given,
+            "trimmed" => {
+                let usual = "must not have leading or trailing whitespace";
+                Word::Fits(|at| at.text().trim() == at.text(), usual)
+            }
+            // An asterisk is alone in its list.
+            "wildcard" => Word::Fits(|at| at.len() < 2 || !at.texts().contains(&"*"), ""),
             "valid" | "failed" => Word::Valid(word == "valid"),
             "required" => Word::Required,
             "immutable" => Word::Immutable,
-            "invalid" => Word::Invalid,
-            "forbidden" => Word::Forbidden,
-            "duplicate" => Word::Duplicate,
-            "not-found" => Word::NotFound,
-            "missing" => Word::Missing,
             "most" => Word::Bound(&[Ordering::Less, Ordering::Equal], place_of(words.next()?)),
             "least" => Word::Bound(&[Ordering::Greater, Ordering::Equal], place_of(words.next()?)),
             "above" => Word::Bound(&[Ordering::Greater], place_of(words.next()?)),
             "like" | "unlike" => Word::Like(word == "like", words.next()?, OnceLock::new()),
-            _ if word.starts_with("unique") => {
-                let fields = word.strip_prefix("unique:").into_iter();
-                let fields = fields.flat_map(|fields| fields.split('|'));
-                Word::Unique(fields.map(place_of).collect())
-            }
+            "unique" => Word::Unique(Vec::new()),
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
@@ -192,23 +212,34 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             }
             _ if word.starts_with(['>', '<', '[']) => condition(word)?,
             _ if word.starts_with(char::is_uppercase) => Word::Section(word),
-            _ => match (word.split_once(".."), word.strip_prefix("api"), format(word)) {
-                (Some((least, most)), ..) => {
-                    let bound = |text: &str, open| match text {
-                        "" => Some(open),
-                        text => text.parse().ok(),
-                    };
-                    Word::Range(bound(least, i64::MIN)?, bound(most, i64::MAX)?)
-                }
-                (_, Some(api), None) => match api.strip_prefix("!=") {
-                    Some(version) => Word::Api(false, version),
-                    None => Word::Api(true, api.strip_prefix('=')?),
-                },
-                (.., format) => Word::Format(format?),
-            },
+            _ => {
+                let named = condition_on_value(word).or_else(|| report(word));
+                let named = named.or_else(|| format(word).map(Word::Code));
+                named.or_else(|| compound(word))?
+            }
         });
     }
     Some(())
+}
+
+/// A word of several parts.
+fn compound(word: &'static str) -> Option<Word> {
+    if let Some((least, most)) = word.split_once("..") {
+        let bound = |text: &str, open| match text {
+            "" => Some(open),
+            text => text.parse().ok(),
+        };
+        return Some(Word::Range(bound(least, i64::MIN)?, bound(most, i64::MAX)?));
+    }
+    let places = |fields: &'static str| fields.split('|').map(place_of).collect();
+    let (name, value) = word.split_once(['=', ':'])?;
+    Some(match name {
+        "api" => Word::Api(true, value),
+        "api!" => Word::Api(false, value),
+        "unique" => Word::Unique(places(value)),
+        "repeats" => Word::Repeats(places(value)),
+        _ => return None,
+    })
 }
 
 /// A condition about the release or other fields.
@@ -294,16 +325,18 @@ pub(in super::super) fn parse_path(text: &'static str) -> Option<(usize, Vec<Ste
             (rest, _) = (after, steps.push(Step::Unnumbered));
         } else if let Some(after) = rest.strip_prefix('{') {
             let (key, after) = after.split_once('}')?;
-            steps.push(if key.is_empty() {
-                Step::Entries
-            } else {
-                Step::Key(key)
+            steps.push(match key {
+                "" => Step::Entries,
+                "." => Step::Fields,
+                key => Step::Key(key),
             });
             rest = after;
         } else {
-            // One name in errors contains `[%s]`.
+            // Names in errors contain brackets with a text: `a@a[0]`.
             let mut ends = rest.match_indices(['.', '[', '{']).map(|(end, _)| end);
-            let end = ends.find(|end| !rest[*end..].starts_with("[%s]"));
+            let is_step =
+                |rest: &str| !rest.starts_with('[') || rest.starts_with("[]") || rest.starts_with("[-]");
+            let end = ends.find(|end| is_step(&rest[*end..]));
             let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
             steps.push(match name.split_once('@') {
                 Some(("", shown)) => Step::Named(shown),

@@ -12,42 +12,10 @@ use super::super::{
     go_syntax,
 };
 use super::{
-    amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
+    amounts::{container_resource, is_quota_resource, resource_name},
     networking::legacy_cidr_problem,
 };
 use crate::{formats, status::quoted};
-
-/// `validateNodeTaints`.
-pub(super) fn taints(node: &At<'_>, c: &mut Check) {
-    let taints = node.get("spec").get("taints");
-    let taints = taints.under(&node.get("metadata"), "taints");
-    let mut seen = BTreeSet::new();
-    for taint in taints.items() {
-        let (value, effect) = (taint.get("value"), taint.get("effect"));
-        taint.get("key").qualified_name(c);
-        let problems = formats::label_value(c.version, value.text());
-        if !problems.is_empty() {
-            value.invalid(c, &problems.join(";"));
-        }
-        effect.one_of(c, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
-        if !seen.insert((taint.get("key").text(), effect.text())) {
-            let shown = go_syntax::value(c.version, taint.value, "core.Taint");
-            taint.duplicate_as(
-                c,
-                &format!("{shown}: taints must be unique by key and effect pair"),
-            );
-        }
-    }
-}
-
-/// `ValidateNodeResources`.
-pub(super) fn resources(node: &At<'_>, c: &mut Check) {
-    for list in node.get("status").fields(["capacity", "allocatable"]) {
-        for (name, _) in list.entries() {
-            quantity(name, &list.get(name), c);
-        }
-    }
-}
 
 pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     let all = ranges.texts();
@@ -180,51 +148,24 @@ fn may_be_overcommitted(name: &str) -> bool {
     is_native && !name.starts_with("hugepages-")
 }
 
-/// Whether quotas support a resource.
-fn is_quota_resource(name: &str) -> bool {
-    (name != "storage" && STANDARD_RESOURCES.contains(&name))
-        || name.starts_with("hugepages-")
-        || name.starts_with("requests.hugepages-")
-}
-
-pub(super) fn hard(at: &At<'_>, c: &mut Check) {
-    for (name, amount) in at.entries() {
-        resource_name(name, &amount, c);
-        if !name.contains('/') && !is_quota_resource(name) {
-            let shown = shown_resource(c.version, name);
-            amount.invalid_as(c, &shown, "must be a standard resource for quota");
-        }
-        quantity(name, &amount, c);
-    }
-}
-
-const SCOPES: [&str; 5] = [
-    "Terminating",
-    "NotTerminating",
-    "BestEffort",
-    "NotBestEffort",
-    "PriorityClass",
-];
-
 /// Quotas bound the claims of a class of volume attributes.
 const CLAIMS_HAVE_A_SCOPE: Behavior = Behavior::since_about(34, "the scope VolumeAttributesClass of 1.34");
 
 fn is_scope(scope: &str, c: &Check) -> bool {
-    SCOPES.contains(&scope)
-        || scope == "CrossNamespacePodAffinity" && c.since(22)
-        || scope == "VolumeAttributesClass" && c.version.has(CLAIMS_HAVE_A_SCOPE)
+    match scope {
+        "Terminating" | "NotTerminating" | "BestEffort" | "NotBestEffort" | "PriorityClass" => true,
+        "CrossNamespacePodAffinity" => c.since(22),
+        "VolumeAttributesClass" => c.version.has(CLAIMS_HAVE_A_SCOPE),
+        _ => false,
+    }
 }
 
 /// Whether a quota of this scope can bound this resource.
 fn fits_scope(scope: &str, name: &str) -> bool {
-    const COMPUTE: [&str; 6] = [
-        "cpu",
-        "memory",
-        "limits.cpu",
-        "limits.memory",
-        "requests.cpu",
-        "requests.memory",
-    ];
+    let compute = name
+        .strip_prefix("limits.")
+        .or_else(|| name.strip_prefix("requests."));
+    let is_compute = || matches!(compute.unwrap_or(name), "cpu" | "memory");
     match scope {
         "BestEffort" => name == "pods",
         "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
@@ -232,7 +173,7 @@ fn fits_scope(scope: &str, name: &str) -> bool {
         | "NotTerminating"
         | "NotBestEffort"
         | "PriorityClass"
-        | "CrossNamespacePodAffinity" => name == "pods" || COMPUTE.contains(&name),
+        | "CrossNamespacePodAffinity" => name == "pods" || is_compute(),
         _ => true,
     }
 }
@@ -244,7 +185,6 @@ fn scopes_shown(at: &At<'_>, c: &Check) -> String {
 /// `ValidateResourceQuota`.
 pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
     let spec = quota.get("spec");
-    hard(&spec.get("hard"), c);
     let scopes = spec.get("scopes");
     let names = || spec.get("hard").entries().map(|(name, _)| name);
     let unfit = |scope: &str| {
@@ -332,13 +272,4 @@ pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
         text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
     };
     time.invalid_as(c, &shown, "field is immutable");
-}
-
-/// The resources that the containers of a class need in addition.
-pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
-    let limits = overhead.get("podFixed").under(overhead, "limits");
-    for (name, amount) in limits.entries() {
-        container_resource(name, &amount, c);
-        quantity(name, &amount, c);
-    }
 }

@@ -63,10 +63,9 @@ fn code(name: &str) -> Option<Code> {
     }
     let code: Code = functions! {
         admission_policies: audit_annotation group_version kind;
-        amounts: name_of_container_resource of_container positive;
+        amounts: name_of_container_resource of_container of_overhead of_quota positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
-            resources scopes_updated taints;
+        cluster: former_time limit namespace_of_event pod_ranges quota scopes_updated;
         config: config_map docker_config secret;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
@@ -77,10 +76,9 @@ fn code(name: &str) -> Option<Code> {
             service_ranges service_ranges_updated;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys sleep spread_constraints subscript;
-        pod_changes: conditions families first_host_address restarts updated;
+        pod_changes: restarts updated;
         selector: labels;
-        services: address_families addresses_updated external_name name_of_slice ordinary_ip source_ranges
-            unique_ports;
+        services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topology;
         volumes: add begin device driver_name known unique;
@@ -142,7 +140,8 @@ pub(crate) fn updated(
 /// Validates the addresses of a service before others are allocated.
 pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
-    services::addresses(&At::of_object(&body(service)), &mut c);
+    let service = body(service);
+    apply("RequestedAddresses", &At::of_object(&service).get("spec"), &mut c);
     c.causes
 }
 
@@ -150,11 +149,8 @@ pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersi
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        RULES.apply(
-            "TrafficFields",
-            &At::of_object(&body(service)).get("spec"),
-            &mut c,
-        );
+        let service = body(service);
+        apply("TrafficFields", &At::of_object(&service).get("spec"), &mut c);
     }
     c.causes
 }

@@ -241,22 +241,6 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
     }
 }
 
-/// The types of conditions; older releases show another path.
-pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
-    let metadata = c.root().get("metadata");
-    for (index, condition) in conditions.items().enumerate() {
-        apply("ObservedGeneration", &condition, c);
-        let kind = condition.get("type");
-        if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
-            let path = match c.since(33) {
-                true => condition.get("Type"),
-                false => metadata.get(&format!("conditions[{index}]")).get("Type"),
-            };
-            path.problems_of(c, kind.text(), formats::qualified_name(c.version, kind.text()));
-        }
-    }
-}
-
 /// Containers that ended stay so, unless their policies restart them.
 pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
     let spec = c.old().get("spec");
@@ -270,25 +254,6 @@ pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
     restarted(&status.get("containerStatuses"), policy, |_| false, c);
     restarted(&status.get("initContainerStatuses"), policy, is_sidecar, c);
     restarted(&status.get("ephemeralContainerStatuses"), "Never", |_| false, c);
-}
-
-/// Several addresses are one of each family.
-pub(super) fn families(list: &At<'_>, c: &mut Check) {
-    let parsed = list
-        .items()
-        .filter_map(|ip| formats::parse_ip(ip.get("ip").text()));
-    let ipv4 = parsed.filter(std::net::IpAddr::is_ipv4).count();
-    if list.len() > 2 || list.len() == 2 && ipv4 != 1 {
-        let problem = "may specify no more than one IP for each IP family";
-        list.invalid_typed(c, "[]core.PodIP", problem);
-    }
-}
-
-pub(super) fn first_host_address(status: &At<'_>, c: &mut Check) {
-    let first = status.get("hostIPs").items().next().map(|first| first.get("ip"));
-    if let Some(first) = first.filter(|first| first.text() != status.get("hostIP").text()) {
-        first.invalid(c, "must be equal to `hostIP`");
-    }
 }
 
 /// `ValidateContainerStateTransition`. `restarts` says which containers restart whatever the policy is.

@@ -28,6 +28,7 @@ use super::{
     urls::Url,
     values::value,
 };
+use crate::formats;
 
 type Args<'b, 'v> = [CowVal<'b, 'v>];
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -106,8 +107,8 @@ fn implementation(signature: &str) -> Option<Function> {
         "family ip.()" => |a| whole(if address(&a, 0)?.0.is_ipv4() { 4 } else { 6 }),
         "isUnspecified ip.()" => |a| truth(address(&a, 0)?.0.is_unspecified()),
         "isLoopback ip.()" => |a| truth(address(&a, 0)?.0.is_loopback()),
-        "isLinkLocalMulticast ip.()" => |a| truth(address(&a, 0)?.is_link_local_multicast()),
-        "isLinkLocalUnicast ip.()" => |a| truth(address(&a, 0)?.is_link_local_unicast()),
+        "isLinkLocalMulticast ip.()" => |a| truth(formats::is_link_local_multicast(address(&a, 0)?.0)),
+        "isLinkLocalUnicast ip.()" => |a| truth(formats::is_link_local(address(&a, 0)?.0)),
         "isGlobalUnicast ip.()" => |a| truth(address(&a, 0)?.is_global_unicast()),
         "string (ip)" => |a| string(&address(&a, 0)?.0.to_string()),
         "cidr (string)" => |a| own(network(&a, 0)?),
