@@ -260,18 +260,25 @@ impl Place<'_> {
         if self.is_stored {
             at.value = at.old(c);
         }
-        let steps = self.path.split('.').filter(|step| !step.is_empty());
-        steps.fold(at, |at, step| {
-            if let Some(kind) = step.strip_prefix('?') {
-                let mut conditions = at.items();
-                let condition = conditions.find(|item| item.get("type").text() == kind);
-                return condition.unwrap_or(at).get("status");
+        let mut rest = self.path;
+        while !rest.is_empty() {
+            if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+                (at, rest) = (at.key(key), after);
+                continue;
             }
-            match step.parse() {
-                Ok(index) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
-                Err(_) => at.get(step),
-            }
-        })
+            let (step, after) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
+            rest = after.strip_prefix('.').unwrap_or(after);
+            at = match (step.strip_prefix('?'), step.parse()) {
+                (Some(kind), _) => {
+                    let mut conditions = at.items();
+                    let condition = conditions.find(|item| item.get("type").text() == kind);
+                    condition.unwrap_or(at).get("status")
+                }
+                (None, Ok(index)) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
+                (None, Err(_)) => at.get(step),
+            };
+        }
+        at
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
@@ -370,6 +377,7 @@ impl Condition {
                 };
                 at.value != stored.read(block, c).value
             }
+            Test::Same(other) if other.path.ends_with('#') => place.text(block, c) == other.text(outer, c),
             Test::Same(other) => at.value == other.read(outer, c).value,
             Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
         }

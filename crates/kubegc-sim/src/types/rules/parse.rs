@@ -167,6 +167,7 @@ fn rows(
                 None => row.message = format!("{} {more}", row.message),
             }
         }
+        row.message = row.message.replace("\\n", "\n");
         row.rows = rows(lines, indent + 2, functions)?;
         found.push(row);
     }
@@ -302,6 +303,15 @@ fn parse_condition(text: &'static str) -> Option<Condition> {
     })
 }
 
+impl Step {
+    fn renamed(name: &'static str, shown: &'static str) -> Self {
+        match name {
+            "" => Self::Named(shown),
+            name => Self::Renamed(name, shown),
+        }
+    }
+}
+
 /// The place that a text names.
 pub(in super::super) fn place_of(text: &str) -> Place<'_> {
     let path = text.trim_start_matches('-');
@@ -331,6 +341,13 @@ pub(in super::super) fn parse_path(text: &'static str) -> Option<(usize, Vec<Ste
                 key => Step::Key(key),
             });
             rest = after;
+        } else if let Some((name, (shown, after))) = rest
+            .split_once("@{")
+            .and_then(|(name, rest)| Some((name, rest.split_once('}')?)))
+            .filter(|(name, _)| !name.contains(['.', '[', '{']))
+        {
+            steps.push(Step::renamed(name, shown));
+            rest = after;
         } else {
             // Names in errors contain brackets with a text: `a@a[0]`.
             let mut ends = rest.match_indices(['.', '[', '{']).map(|(end, _)| end);
@@ -339,8 +356,7 @@ pub(in super::super) fn parse_path(text: &'static str) -> Option<(usize, Vec<Ste
             let end = ends.find(|end| is_step(&rest[*end..]));
             let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
             steps.push(match name.split_once('@') {
-                Some(("", shown)) => Step::Named(shown),
-                Some((name, shown)) => Step::Renamed(name, shown),
+                Some((name, shown)) => Step::renamed(name, shown),
                 None if name.is_empty() => return None,
                 None => Step::Field(name),
             });

@@ -72,11 +72,10 @@ fn code(name: &str) -> Option<Code> {
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
-        networking: domain_prefixed_path ingress ingress_class_annotation ip_block
-            service_ranges service_ranges_updated;
+        networking: domain_prefixed_path ingress ip_block service_ranges service_ranges_updated;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys sleep spread_constraints subscript;
-        pod_changes: restarts updated;
+        pod_changes: added_tolerations frozen kept_containers restarts;
         selector: labels;
         services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
@@ -131,7 +130,6 @@ pub(crate) fn updated(
     problems(version, resource, new, &body(old), |at, c| match subresource {
         "" => RULES.apply_to_update(kind, at, c),
         "scale" => RULES.apply(kind, at, c),
-        "ephemeralcontainers" => pod_changes::ephemeral_updated(at, c),
         "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
         part => RULES.apply_twice(&format!("{kind}/{part}"), at, c),
     })

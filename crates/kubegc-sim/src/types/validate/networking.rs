@@ -66,22 +66,6 @@ pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The class of a new ingress, which its annotation names as well.
-pub(super) fn ingress_class_annotation(ingress: &At<'_>, c: &mut Check) {
-    const ANNOTATION: &str = "kubernetes.io/ingress.class";
-    let class = ingress.get("spec").get("ingressClassName");
-    let annotation = ingress.get("metadata").get("annotations").key(ANNOTATION);
-    let may_agree = c.since(27);
-    if annotation.is_set() && class.is_set() && !(may_agree && annotation.text() == class.text()) {
-        let problem = match may_agree {
-            true => "must match `ingressClassName` when both are specified",
-            false => "can not be set when the class field is also set",
-        };
-        let named = ingress.get("annotations").get(ANNOTATION);
-        named.invalid_as(c, &annotation.shown(), problem);
-    }
-}
-
 /// `IsDomainPrefixedPath`.
 pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
     let text = at.text();

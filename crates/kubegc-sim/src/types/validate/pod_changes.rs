@@ -8,80 +8,27 @@ use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check, copy};
-use super::{apply, pod::annotations_of_pod};
-use crate::{formats, status::quoted};
+use super::apply;
+use crate::status::quoted;
 
-/// `ValidatePodUpdate`.
-pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
-    apply("WholePod", pod, c);
-    let old = c.old();
-    let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
-    annotations_of_pod(pod, c);
-    for list in ["containers", "initContainers"] {
-        let containers = spec.get(list);
-        if containers.len() != old_spec.get(list).len() {
-            containers.forbidden(c, "pod updates may not add or remove containers");
-            return;
-        }
-        for container in containers.items() {
-            container.get("image").present(c);
-            apply("Image", &container.get("image"), c);
-        }
-    }
-    let (deadline, old_deadline) = (
-        spec.get("activeDeadlineSeconds"),
-        old_spec.get("activeDeadlineSeconds"),
-    );
-    if deadline.is_set() {
-        if !(0..=i64::from(i32::MAX)).contains(&deadline.number()) {
-            deadline.invalid(c, &formats::not_between(0, i32::MAX.into()));
-            return;
-        }
-        if old_deadline.is_set() && old_deadline.number() < deadline.number() {
-            deadline.invalid(c, "must be less than or equal to previous value");
-            return;
-        }
-    } else if old_deadline.is_set() {
-        deadline.invalid(c, "must not update from a positive integer to nil value");
-    }
-    if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
-        added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
-    }
-    apply("KeptGates", &spec, c);
+/// `ValidatePodUpdate`: the other fields of a pod do not change.
+pub(super) fn frozen(spec: &At<'_>, c: &mut Check) {
+    let old = At::of_object(spec.old(c));
     let mut munged = spec.value.clone();
     let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
     mutable.extend(["containers/*/image", "initContainers/*/image"]);
-    if !old_spec.get("schedulingGates").is_empty() {
-        mutable.extend(gated_pod_updated(&spec, &old_spec, c));
+    if !old.get("schedulingGates").is_empty() {
+        mutable.extend(gated_pod_updated(spec, &old, c));
     }
-    let [grace, old_grace] =
-        [&spec, &old_spec].map(|spec| spec.get("terminationGracePeriodSeconds").number());
+    let [grace, old_grace] = [spec, &old].map(|spec| spec.get("terminationGracePeriodSeconds").number());
     if old_grace < 0 && grace == 1 {
         mutable.push("terminationGracePeriodSeconds");
     }
     for path in mutable {
-        copy(&mut munged, old_spec.value, path);
+        copy(&mut munged, old.value, path);
     }
-    if munged != *old_spec.value && c.since(27) {
-        spec.forbidden(
-            c,
-            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
-             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
-             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n",
-        );
-    } else if munged != *old_spec.value {
-        let fields = if c.since(21) {
-            "`spec.tolerations` (only additions to existing tolerations) or `spec.terminationGracePeriodSeconds` (allow \
-             it to be set to 1 if it was previously negative)"
-        } else {
-            "`spec.tolerations` (only additions to existing tolerations)"
-        };
-        let joint = if c.since(21) { ", " } else { " or " };
-        let problem = format!(
-            "pod updates may not change fields other than `spec.containers[*].image`, \
-             `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`{joint}{fields}\n"
-        );
-        spec.forbidden(c, &problem);
+    if munged != *old.value {
+        apply("FrozenPod", spec, c);
     }
 }
 
@@ -111,7 +58,8 @@ fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static
     mutable
 }
 
-fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn added_tolerations(new: &At<'_>, c: &mut Check) {
+    let old = At::of_object(new.old(c));
     let but_seconds = |value: &Value| {
         let mut value = value.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -132,16 +80,9 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidatePodEphemeralContainersUpdate`.
-pub(super) fn ephemeral_updated(pod: &At<'_>, c: &mut Check) {
-    const MIRROR: &str = "kubernetes.io/config.mirror";
-    let old = c.old();
-    if old.get("metadata").get("annotations").key(MIRROR).is_set() {
-        pod.forbidden(c, "static pods do not support ephemeral containers");
-        return;
-    }
-    apply("WholePod", pod, c);
-    let [new, old] = [pod, &old].map(|pod| pod.get("spec").get("ephemeralContainers"));
+/// The ephemeral containers that a pod had.
+pub(super) fn kept_containers(new: &At<'_>, c: &mut Check) {
+    let old = At::of_object(new.old(c));
     for before in old.items() {
         let name = before.get("name");
         let after = new.items().find(|one| one.get("name").text() == name.text());

@@ -111,21 +111,7 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
         copy(&mut pinned, old.value, field);
     }
     if pinned != *old.value {
-        let (ordinals, history) = match c.version.minor() {
-            ..26 => ("", ""),
-            26..33 => (" 'ordinals',", ""),
-            _ => (" 'ordinals',", " 'revisionHistoryLimit',"),
-        };
-        let fields = match c.version.minor() {
-            ..22 => "'replicas', 'template', and 'updateStrategy'".to_owned(),
-            22 => "'replicas', 'template', 'updateStrategy' and 'minReadySeconds'".to_owned(),
-            _ => format!(
-                "'replicas',{ordinals} 'template', 'updateStrategy',{history} \
-                 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-            ),
-        };
-        let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
-        spec.forbidden(c, &problem);
+        apply("FrozenStatefulSet", &spec, c);
     }
 }
 
