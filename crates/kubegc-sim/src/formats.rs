@@ -272,6 +272,42 @@ pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
     }
 }
 
+/// `IsValidCIDR`.
+pub(crate) fn cidr(text: &str) -> Vec<String> {
+    let Some((network, length)) = parse_cidr(text) else {
+        let problem = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        return vec![problem.to_owned()];
+    };
+    let (address, digits) = text.split_once('/').unwrap_or((text, ""));
+    let problem = match address.parse::<IpAddr>() {
+        Ok(_) if digits.len() > 1 && digits.starts_with('0') => {
+            "must not have leading 0s in IP or prefix length"
+        }
+        Err(_) => "must not have leading 0s in IP or prefix length",
+        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address",
+        Ok(ip) if ip != network => "must not have bits set beyond the prefix length",
+        Ok(_) => {
+            let canonical = format!("{network}/{length}");
+            let problem = not_canonical(&canonical);
+            return (canonical != text).then_some(problem).into_iter().collect();
+        }
+    };
+    vec![problem.to_owned()]
+}
+
+/// `IsValidCIDRForLegacyField`: other forms than the canonical one stay allowed, and other problems did before
+/// `StrictIPCIDRValidation`.
+pub(crate) fn legacy_cidr(version: KubernetesVersion, text: &str) -> Vec<String> {
+    let mut problems = cidr(text);
+    let is_strict = version.has(ZEROS_ARE_REFUSED) || parse_cidr(text).is_none();
+    problems.retain(|problem| is_strict && !problem.starts_with("must be in canonical form"));
+    problems
+}
+
+fn not_canonical(canonical: &str) -> String {
+    format!("must be in canonical form ({})", crate::status::quoted(canonical))
+}
+
 pub(crate) const fn is_link_local(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -309,8 +345,7 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     let problems = ip(newest, value);
     match parse_ip(value) {
         Some(ip) if problems.is_empty() && ip.to_string() != value => {
-            let canonical = crate::status::quoted(&ip.to_string());
-            vec![format!("must be in canonical form ({canonical})")]
+            vec![not_canonical(&ip.to_string())]
         }
         _ => problems,
     }

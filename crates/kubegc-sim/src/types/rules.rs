@@ -377,7 +377,9 @@ impl Condition {
                 };
                 at.value != stored.read(block, c).value
             }
-            Test::Same(other) if other.path.ends_with('#') => place.text(block, c) == other.text(outer, c),
+            Test::Same(other) if other.path.ends_with('#') || other.path.starts_with('$') => {
+                place.text(block, c) == other.text(outer, c)
+            }
             Test::Same(other) => at.value == other.read(outer, c).value,
             Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
         }

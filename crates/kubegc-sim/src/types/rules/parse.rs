@@ -28,6 +28,7 @@ fn format(name: &str) -> Option<Code> {
         "dns-1035-label" => |at, c| at.problems_of(c, at.text(), formats::dns_1035_label(at.text())),
         "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
         "id" => |at, c| at.problems(c, formats::in_range(at.number(), 0, i32::MAX.into())),
+        "cidr" => |at, c| at.problems(c, formats::cidr(at.text())),
         "port" => |at, c| {
             for problem in formats::port_number(at.number()) {
                 at.invalid_as(c, &at.number().to_string(), &problem);
@@ -78,12 +79,18 @@ fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
     fn is_ip(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
         value.as_str().and_then(formats::parse_ip).is_some_and(fits)
     }
+    fn is_cidr(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
+        let parsed = value.as_str().and_then(formats::parse_cidr);
+        parsed.is_some_and(|(network, _)| fits(network))
+    }
     Some(match name {
         "text" => Value::is_string,
         "object" => Value::is_object,
         "ip" => |value| is_ip(value, |_| true),
         "ipv4" => |value| is_ip(value, |ip| ip.is_ipv4()),
         "ipv6" => |value| is_ip(value, |ip| ip.is_ipv6()),
+        "ipv4-cidr" => |value| is_cidr(value, |ip| ip.is_ipv4()),
+        "ipv6-cidr" => |value| is_cidr(value, |ip| ip.is_ipv6()),
         "unspecified" => |value| is_ip(value, |ip| ip.is_unspecified()),
         "loopback" => |value| is_ip(value, |ip| ip.is_loopback()),
         "link-local" => |value| is_ip(value, formats::is_link_local),

@@ -11,10 +11,7 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use super::{
-    amounts::{container_resource, is_quota_resource, resource_name},
-    networking::legacy_cidr_problem,
-};
+use super::amounts::{container_resource, is_quota_resource, resource_name};
 use crate::{formats, status::quoted};
 
 pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
@@ -28,8 +25,8 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
             if parsed.is_none() {
                 range.invalid_as(c, &shown, "must be valid CIDR");
             }
-        } else if let Some(problem) = legacy_cidr_problem(range.text(), c) {
-            range.invalid(c, &problem);
+        } else {
+            range.problems(c, formats::legacy_cidr(c.version, range.text()));
         }
     }
     if all.len() > 2 || matches!(families[..], [first, second] if first == second) {
@@ -239,29 +236,6 @@ pub(super) fn scopes_updated(scopes: &At<'_>, c: &mut Check) {
     let set = |at: &At<'_>| at.texts().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
     if set(scopes) != set(&c.old().get("spec").get("scopes")) {
         scopes.invalid_as(c, &scopes_shown(scopes, c), "field is immutable");
-    }
-}
-
-/// Events of objects without a namespace may be in the namespace `default`.
-const DEFAULT_HAS_EVENTS_OF_THE_CLUSTER: Behavior = Behavior::since_about(21, "kubernetes #100125");
-
-/// An event is in the namespace of its object.
-///
-/// # Upstream
-/// `legacyValidateEvent`.
-pub(super) fn namespace_of_event(event: &At<'_>, c: &mut Check) {
-    let own = c.object.map_or("", |object| &object.meta.namespace);
-    let involved = event.get("involvedObject").get("namespace");
-    let has_time = event.get("eventTime").is_set();
-    let fits = match (involved.text(), own) {
-        ("", "" | "default") if !has_time => true,
-        ("", "default") => !c.since(20) || c.version.has(DEFAULT_HAS_EVENTS_OF_THE_CLUSTER),
-        ("", "kube-system") => has_time && c.since(20),
-        ("", _) => false,
-        (involved, own) => has_time || own == involved,
-    };
-    if !fits {
-        involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
     }
 }
 

@@ -159,12 +159,7 @@ const TIME_ZONES: &str = include_str!("time_zones.txt");
 
 /// `validateTimeZone`.
 pub(super) fn time_zone(zone: &At<'_>, c: &mut Check) {
-    if zone.text().is_empty() {
-        zone.invalid(c, "timeZone must be nil or non-empty string");
-    } else if zone.text().eq_ignore_ascii_case("local") {
-        let problem = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-        zone.invalid(c, problem);
-    } else if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
+    if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
         zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
 }

@@ -65,14 +65,14 @@ fn code(name: &str) -> Option<Code> {
         admission_policies: audit_annotation group_version kind;
         amounts: name_of_container_resource of_container of_overhead of_quota positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time limit namespace_of_event pod_ranges quota scopes_updated;
+        cluster: former_time limit pod_ranges quota scopes_updated;
         config: config_map docker_config secret;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
             template_updated time_zone;
-        networking: domain_prefixed_path ingress ip_block service_ranges service_ranges_updated;
+        networking: domain_prefixed_path ingress ip_block;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys sleep spread_constraints subscript;
         pod_changes: added_tolerations frozen kept_containers restarts;

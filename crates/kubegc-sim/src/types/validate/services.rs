@@ -11,7 +11,6 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use super::networking;
 use crate::{
     formats::{self, parse_cidr},
     status::quoted,
@@ -63,12 +62,10 @@ pub(super) fn source_ranges(spec: &At<'_>, c: &mut Check) {
     }
     if c.version.has(RANGES_ARE_REFUSED_EACH) {
         for (index, range) in values.iter().enumerate() {
-            let Some(problem) = networking::legacy_cidr_problem(range.trim(), c) else {
-                continue;
-            };
+            let problems = formats::legacy_cidr(c.version, range.trim());
             let each = spec.get(&format!("LoadBalancerSourceRanges[{index}]"));
             let at = if ranges.is_empty() { &at } else { &each };
-            at.invalid_as(c, &quoted(range.trim()), &problem);
+            at.problems_of(c, range.trim(), problems);
         }
     } else if values.iter().any(|range| parse_cidr(range.trim()).is_none()) {
         let problem = "must be a list of IP ranges. For example, 10.240.0.0/24,10.250.0.0/24 ";
