@@ -17,6 +17,12 @@ fn format(name: &str) -> Option<Code> {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
         "qualified-name" => |at, c| at.qualified_name(c),
+        "labels" => |at, c| {
+            for (key, value) in at.entries() {
+                at.problems_of(c, key, formats::qualified_name(c.version, key));
+                at.problems_of(c, value.text(), formats::label_value(c.version, value.text()));
+            }
+        },
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "whole-label-value" => |at, c| {
             let problems = formats::label_value(c.version, at.text());

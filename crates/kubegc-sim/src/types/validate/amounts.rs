@@ -178,10 +178,14 @@ pub(super) fn of_quota(amount: &At<'_>, c: &mut Check) {
     quantity(amount, c);
 }
 
-/// An amount that the containers of a runtime class need in addition.
-pub(super) fn of_overhead(amount: &At<'_>, c: &mut Check) {
+/// An amount of a resource.
+pub(super) fn of_resource(amount: &At<'_>, c: &mut Check) {
+    resource_name(amount.key_or_name(), amount, c);
+}
+
+/// An amount of a resource of containers.
+pub(super) fn of_containers(amount: &At<'_>, c: &mut Check) {
     container_resource(amount.key_or_name(), amount, c);
-    quantity(amount, c);
 }
 
 pub(super) fn name_of_container_resource(name: &At<'_>, c: &mut Check) {

@@ -11,7 +11,7 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use super::amounts::{container_resource, is_quota_resource, resource_name};
+use super::amounts::is_quota_resource;
 use crate::{formats, status::quoted};
 
 pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
@@ -40,102 +40,73 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
-    if matches!(kind, "Pod" | "Container") {
-        container_resource(name, at, c);
-    } else {
-        resource_name(name, at, c);
+/// The amounts of `ValidateLimitRange`, whose names are validated.
+pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
+    let lists = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+    let lists = lists.map(|list| limit.get(list));
+    let names: BTreeSet<&str> = lists.iter().flat_map(At::entries).map(|(name, _)| name).collect();
+    for name in names {
+        limit_amounts(limit, name, c);
     }
 }
 
-/// The amounts of `ValidateLimitRange`.
-pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
-    let kind = limit.get("type").text();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-        let amounts = limit.get(list);
-        if kind == "Pod" && list.starts_with("default") {
-            if !amounts.is_empty() {
-                amounts.forbidden(c, "may not be specified when `type` is 'Pod'");
-            }
-            continue;
-        }
-        if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
-            let has = |list: &str| limit.get(list).key("storage").is_set();
-            if !has("min") && !has("max") {
-                let problem = "either minimum or maximum storage value is required, but neither was provided";
-                limit.get("limits").required(c, problem);
-            }
-        }
-        for (name, amount) in amounts.entries() {
-            limit_resource(kind, name, &amount, c);
-            names.insert(name);
-        }
-    }
-    for name in names {
-        limit_amounts(limit, kind, name, c);
-    }
-}
+/// The lesser amount, the greater one, and the field of the error.
+const ORDERED: [(&str, &str, &str); 6] = [
+    ("min", "max", "min"),
+    ("min", "default request", "defaultRequest"),
+    ("default request", "max", "defaultRequest"),
+    ("default request", "default limit", "defaultRequest"),
+    ("min", "default", "default"),
+    ("default", "max", "default"),
+];
 
 /// Validates the bounds and defaults of one resource against each other.
-fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
+fn limit_amounts(limit: &At<'_>, name: &str, c: &mut Check) {
+    let is_pod = limit.get("type").text() == "Pod";
     let amount = |list: &str| {
-        let is_ignored = kind == "Pod" && list.starts_with("default");
+        let is_ignored = is_pod && list.starts_with("default");
         Quantity::parse(limit.get(list).key(name).text()).filter(|_| !is_ignored)
     };
-    let (min, max) = (amount("min"), amount("max"));
-    let (default, request) = (amount("default"), amount("defaultRequest"));
-    let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
+    let invalid = |list: &str, shown: Quantity, problem: String, c: &mut Check| {
         // The API server formatted the quantity before, so the dump of it contains the text.
-        let field = limit.get(list).key(name);
-        let shown = go_syntax::formatted_quantity(c.version, &shown.unwrap_or_default());
-        field.invalid_as(c, &shown, &problem);
+        let shown = go_syntax::formatted_quantity(c.version, &shown);
+        limit.get(list).key(name).invalid_as(c, &shown, &problem);
     };
-    let (min, max) = (("min value", min), ("max value", max));
-    let request = ("default request value", request);
-    // The smaller amount, the greater one, the field of the error and the amount that it shows.
-    for (low, high, list, shown) in [
-        (min, max, "min", min),
-        (min, request, "defaultRequest", request),
-        (request, max, "defaultRequest", request),
-        (
-            request,
-            ("default limit value", default),
-            "defaultRequest",
-            request,
-        ),
-        (min, ("default value", default), "default", min),
-        (("default value", default), max, "default", max),
-    ] {
-        if let ((low, Some(least)), (high, Some(most))) = (low, high)
+    let named = |name: &str| match name {
+        "default request" => amount("defaultRequest"),
+        "default limit" => amount("default"),
+        field => amount(field),
+    };
+    for (low, high, field) in ORDERED {
+        if let (Some(least), Some(most)) = (named(low), named(high))
             && least > most
         {
-            let problem = format!("{low} {least} is greater than {high} {most}");
-            invalid(list, shown.1, problem, c);
+            let shown = if high == "default request" { most } else { least };
+            let problem = format!("{low} value {least} is greater than {high} value {most}");
+            invalid(field, shown, problem, c);
         }
     }
-    let bounds = min.1.zip(max.1);
+    let bounds = amount("min").zip(amount("max"));
     if let Some(ratio) = amount("maxLimitRequestRatio") {
         if ratio < Quantity::decimal_si(1) {
             let problem = format!("ratio {ratio} is less than 1");
-            invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+            invalid("maxLimitRequestRatio", ratio, problem, c);
         }
         if let Some((min, max)) = bounds {
             let bound = max.as_f64() / min.as_f64();
             if ratio.as_f64() > bound {
                 let problem = format!("ratio {ratio} is greater than max/min = {bound:.6}");
-                invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+                invalid("maxLimitRequestRatio", ratio, problem, c);
             }
         }
     }
-    let (_, request) = request;
-    if let Some((default, request)) = default.zip(request)
+    if let Some((default, request)) = amount("default").zip(amount("defaultRequest"))
         && default != request
         && !may_be_overcommitted(name)
     {
         let problem =
             format!("default value {default} must equal to defaultRequest value {request} in {name}");
-        invalid("defaultRequest", Some(request), problem, c);
+        invalid("defaultRequest", request, problem, c);
     }
 }
 
@@ -179,6 +150,9 @@ fn scopes_shown(at: &At<'_>, c: &Check) -> String {
     go_syntax::value(c.version, at.decoded(c), "[]core.ResourceQuotaScope")
 }
 
+const UNSUPPORTED: &str = "unsupported scope";
+const UNFIT: &str = "unsupported scope applied to resource";
+
 /// `ValidateResourceQuota`.
 pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
     let spec = quota.get("spec");
@@ -189,36 +163,33 @@ pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
             .filter(|name| is_quota_resource(name) && !fits_scope(scope, name))
             .count()
     };
-    const UNSUPPORTED: &str = "unsupported scope";
-    const UNFIT: &str = "unsupported scope applied to resource";
     let given = scopes.texts();
+    let shown = |c: &Check| scopes_shown(&scopes, c);
     for scope in &given {
         if !is_scope(scope, c) {
-            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNSUPPORTED);
+            scopes.invalid_as(c, &shown(c), UNSUPPORTED);
         }
         for _ in 0..unfit(scope) {
-            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNFIT);
+            scopes.invalid_as(c, &shown(c), UNFIT);
         }
     }
     conflicting(&given, &scopes, c);
     let selector = spec.get("scopeSelector");
     // Upstream omits the position of expressions.
     let expressions = selector.get("matchExpressions");
-    let mut selected: Vec<&str> = Vec::new();
-    for expression in expressions.items() {
-        let scope = expression.get("scopeName").text();
+    let selected = expressions
+        .items()
+        .map(|expression| expression.get("scopeName").text());
+    let selected: Vec<&str> = selected.collect();
+    for scope in &selected {
         if !is_scope(scope, c) {
             let name = expressions.get("scopeName");
             name.invalid_as(c, &quoted(scope), UNSUPPORTED);
         }
         for _ in 0..unfit(scope) {
-            expressions.invalid_as(
-                c,
-                &go_syntax::value(c.version, selector.value, "core.ScopeSelector"),
-                UNFIT,
-            );
+            let shown = go_syntax::value(c.version, selector.value, "core.ScopeSelector");
+            expressions.invalid_as(c, &shown, UNFIT);
         }
-        selected.push(scope);
     }
     conflicting(&selected, &scopes.placed(&expressions), c);
 }

@@ -10,7 +10,7 @@ use super::super::{
     field::{At, Check, copy},
     go_syntax,
 };
-use super::{schedule, selector::matches};
+use super::{schedule, workloads::matches};
 use crate::{formats, status::quoted};
 
 /// The selector of a job and the labels that it selects, which the API server generates.

@@ -6,7 +6,7 @@
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
 //! to 1.36.
 
-mod admission_policies;
+mod admission;
 mod amounts;
 mod certificates;
 mod cluster;
@@ -18,11 +18,9 @@ mod networking;
 mod pod;
 mod pod_changes;
 mod schedule;
-mod selector;
 mod services;
 mod storage;
 mod volumes;
-mod webhooks;
 mod workloads;
 
 use std::sync::LazyLock;
@@ -62,8 +60,9 @@ fn code(name: &str) -> Option<Code> {
         };
     }
     let code: Code = functions! {
-        admission_policies: audit_annotation group_version kind;
-        amounts: name_of_container_resource of_container of_overhead of_quota positive quantity;
+        admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
+        amounts: name_of_container_resource of_container of_containers of_quota of_resource
+            positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time limit pod_ranges quota scopes_updated;
         config: config_map docker_config secret;
@@ -76,12 +75,10 @@ fn code(name: &str) -> Option<Code> {
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys sleep spread_constraints subscript;
         pod_changes: added_tolerations frozen kept_containers restarts;
-        selector: labels;
         services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
             same_source source_updated topology;
         volumes: add begin device driver_name known unique;
-        webhooks: client_url path recognized_versions unique_name;
         workloads: data_updated labels_select_template
             selects_template stateful_set_updated template_of_stateful_set;
     };

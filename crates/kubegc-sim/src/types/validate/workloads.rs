@@ -6,14 +6,25 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Behavior;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Value, json};
 
 use super::super::{
     field::{At, Check, copy},
     go_syntax,
 };
-use super::{apply, selector::matches};
+use super::apply;
+
+/// Whether a valid selector matches these labels. `None` for an invalid selector.
+pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVersion) -> Option<bool> {
+    let mut c = Check::new(version, None);
+    apply("LabelSelector", selector, &mut c);
+    if !c.causes.is_empty() {
+        return None;
+    }
+    let of = |key: &str| labels.get(key).and_then(Value::as_str);
+    crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))
+}
 
 /// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
 /// one everything.
