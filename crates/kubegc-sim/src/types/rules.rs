@@ -428,19 +428,27 @@ impl Row {
 
     /// The value, as its errors show it.
     fn shown(&self, at: &At<'_>, outer: &Block<'_, '_>, c: &Check) -> String {
-        match self.shown {
+        if self.shown.starts_with(['"', '!']) {
+            return self.shown.trim_start_matches('!').replace('_', " ");
+        }
+        let (ty, other) = match self.shown.split_once('=') {
+            Some((ty, path)) => (ty, Some(parse::place_of(path).read(outer, c))),
+            None => (self.shown, None),
+        };
+        let of = other.as_ref().unwrap_or(at);
+        match ty {
             // An empty list or map is not null.
-            "" if at.value.is_null() && c.version.has(VALUES_ARE_JSON) => at.decoded(c).to_string(),
-            "" => at.shown_in(c.version),
+            "" if at.value.is_null() && other.is_none() && c.version.has(VALUES_ARE_JSON) => {
+                at.decoded(c).to_string()
+            }
+            "" => of.shown_in(c.version),
             "number" => at.number().to_string(),
             "text" => quoted(at.text()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
-            text if text.starts_with('"') => text.replace('_', " "),
-            ty => match (ty.strip_prefix('~'), ty.strip_prefix('=')) {
-                (Some(ty), _) => go_syntax::value(c.version, at.decoded(c), ty),
-                (_, Some(path)) => parse::place_of(path).read(outer, c).shown_in(c.version),
-                _ => go_syntax::value(c.version, at.value, ty),
+            ty => match ty.strip_prefix('~') {
+                Some(ty) => go_syntax::value(c.version, of.decoded(c), ty),
+                None => go_syntax::value(c.version, of.value, ty),
             },
         }
     }

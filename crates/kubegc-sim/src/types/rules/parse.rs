@@ -203,6 +203,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
                 let usual = "must not have leading or trailing whitespace";
                 Word::Fits(|at| at.text().trim() == at.text(), usual)
             }
+            "sorted" => Word::Fits(|at| at.items().map(|item| item.number()).is_sorted(), ""),
             // An asterisk is alone in its list.
             "wildcard" => Word::Fits(|at| at.len() < 2 || !at.texts().contains(&"*"), ""),
             "valid" | "failed" => Word::Valid(word == "valid"),

@@ -258,12 +258,6 @@ fn not_increasing(previous: i64, current: i64) -> String {
     format!("non-increasing order, previous: {previous}, current: {current}")
 }
 
-pub(super) fn ordered(values: &At<'_>, c: &mut Check) {
-    if !values.items().map(|value| value.number()).is_sorted() {
-        values.invalid_typed(c, "[]int32", "must be ordered");
-    }
-}
-
 /// The indexes of a rule for success, and how many of them are needed.
 pub(super) fn success_rule(rule: &At<'_>, c: &mut Check) {
     let completions = spec_of(c).get("completions").number();

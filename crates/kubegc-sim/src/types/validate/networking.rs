@@ -5,62 +5,34 @@
 
 use std::net::IpAddr;
 
-use super::super::{
-    field::{At, Check},
-    go_syntax,
-};
+use super::super::field::{At, Check};
 use super::apply;
 use crate::{
     formats::{self, masked, parse_cidr},
     status::quoted,
 };
 
-/// Requests of the first version have other names for some fields.
-fn is_beta(c: &Check) -> bool {
-    c.api == "v1beta1"
+/// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are sent
+/// in the first version.
+pub(super) fn wildcard_rule(rule: &At<'_>, c: &mut Check) {
+    let is_invalid = |rule: &At<'_>| {
+        let mut inner = Check::new(c.version, None);
+        apply("IngressRule", rule, &mut inner);
+        !inner.causes.is_empty()
+    };
+    let mut stored = c.old().get("spec").get("rules").items();
+    let may_stay = stored.any(|rule| rule.get("host").text().contains('*') && is_invalid(&rule));
+    if c.api != "v1beta1" && !may_stay {
+        apply("IngressRule", rule, c);
+    }
 }
 
-/// `ValidateIngressCreate` and `ValidateIngressUpdate`.
-pub(super) fn ingress(spec: &At<'_>, c: &mut Check) {
-    let (rules, backend) = (spec.get("rules"), spec.get("defaultBackend"));
-    let backend_name = if is_beta(c) { "backend" } else { "defaultBackend" };
-    if backend.is_set() {
-        apply("IngressBackend", &backend.under(spec, backend_name), c);
-    } else if rules.is_empty() {
-        let problem = format!("either `{backend_name}` or `rules` must be specified");
-        let shown = go_syntax::value(c.version, rules.decoded(c), "[]networking.IngressRule");
-        spec.invalid_as(c, &shown, &problem);
-    }
-    let old = c.old().get("spec");
-    let allows_wildcards = is_beta(c)
-        || old.get("rules").items().any(|rule| {
-            let mut inner = Check::new(c.version, None);
-            apply("IngressRule", &rule, &mut inner);
-            rule.get("host").text().contains('*') && !inner.causes.is_empty()
-        });
-    for rule in rules.items() {
-        let host = rule.get("host");
-        if !host.text().is_empty() {
-            if formats::parse_ip(host.text()).is_some() {
-                host.invalid(c, "must be a DNS name, not an IP address");
-            }
-            apply("HostName", &host, c);
-        }
-        if !(host.text().contains('*') && allows_wildcards) {
-            apply("IngressRule", &rule, c);
-        }
-    }
-    let bad_secret = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
-    let mut secrets = old.get("tls").items();
-    let allows_bad_secrets = is_beta(c) || secrets.any(|tls| bad_secret(tls.get("secretName").text()));
-    for tls in spec.get("tls").items() {
-        for host in tls.get("hosts").items() {
-            apply("HostName", &host, c);
-        }
-        let secret = tls.get("secretName");
-        if !allows_bad_secrets && !secret.text().is_empty() {
-            secret.subdomain(c);
-        }
+/// The secret of a host, unless a stored one is invalid.
+pub(super) fn secret_name(secret: &At<'_>, c: &mut Check) {
+    let is_invalid = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
+    let mut stored = c.old().get("spec").get("tls").items();
+    if !stored.any(|tls| is_invalid(tls.get("secretName").text())) {
+        secret.subdomain(c);
     }
 }
 

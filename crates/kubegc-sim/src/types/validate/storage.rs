@@ -12,7 +12,7 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use crate::{formats, status::POINTER};
+use crate::formats;
 
 /// The class of a claim before there was a field for it.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -110,25 +110,6 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
         }
     }
     c.since(27) && affinity == *new.get("nodeAffinity").value
-}
-
-/// The source of data and the reference to it are the same.
-pub(super) fn same_source(spec: &At<'_>, c: &mut Check) {
-    let [source, reference] = spec.fields(["dataSource", "dataSourceRef"]);
-    let keys = ["apiGroup", "kind", "name"];
-    if reference.is_set()
-        && keys
-            .iter()
-            .any(|key| source.get(key).value != reference.get(key).value)
-    {
-        let shown = match c.version.has(super::VALUES_ARE_JSON) {
-            true => "{}".to_owned(),
-            false => {
-                format!("field.Path{{name:\"dataSource\", index:\"\", parent:(*field.Path)({POINTER})}}")
-            }
-        };
-        spec.invalid_as(c, &shown, "must match dataSourceRef");
-    }
 }
 
 /// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
