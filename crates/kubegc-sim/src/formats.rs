@@ -239,6 +239,83 @@ pub(crate) fn parse_ip(value: &str) -> Option<IpAddr> {
     })
 }
 
+/// `net.ParseCIDR`: the network and the length of its mask.
+pub(crate) fn parse_cidr(text: &str) -> Option<(IpAddr, u8)> {
+    let (address, length) = text.split_once('/')?;
+    let address = parse_ip(address)?;
+    if length.is_empty() || !length.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let length: u8 = length.parse().ok()?;
+    let fits = length <= if address.is_ipv4() { 32 } else { 128 };
+    fits.then(|| masked(address, length).map(|network| (network, length)))?
+}
+
+/// The address without the bits after the mask; `None` for a mask that is too long for the family.
+pub(crate) fn masked(address: IpAddr, length: u8) -> Option<IpAddr> {
+    let length = u32::from(length);
+    match address {
+        IpAddr::V4(address) => {
+            let mask = u32::MAX.checked_shl(32_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V4((u32::from(address) & mask).into()))
+        }
+        IpAddr::V6(address) => {
+            let mask = u128::MAX.checked_shl(128_u32.checked_sub(length)?).unwrap_or(0);
+            Some(IpAddr::V6((u128::from(address) & mask).into()))
+        }
+    }
+}
+
+/// `IsValidCIDR`.
+pub(crate) fn cidr(text: &str) -> Vec<String> {
+    let Some((network, length)) = parse_cidr(text) else {
+        let problem = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
+        return vec![problem.to_owned()];
+    };
+    let (address, digits) = text.split_once('/').unwrap_or((text, ""));
+    let problem = match address.parse::<IpAddr>() {
+        Ok(_) if digits.len() > 1 && digits.starts_with('0') => {
+            "must not have leading 0s in IP or prefix length"
+        }
+        Err(_) => "must not have leading 0s in IP or prefix length",
+        Ok(IpAddr::V6(ip)) if ip.to_ipv4_mapped().is_some() => "must not have an IPv4-mapped IPv6 address",
+        Ok(ip) if ip != network => "must not have bits set beyond the prefix length",
+        Ok(_) => {
+            let canonical = format!("{network}/{length}");
+            let problem = not_canonical(&canonical);
+            return (canonical != text).then_some(problem).into_iter().collect();
+        }
+    };
+    vec![problem.to_owned()]
+}
+
+/// `IsValidCIDRForLegacyField`: other forms than the canonical one stay allowed, and other problems did before
+/// `StrictIPCIDRValidation`.
+pub(crate) fn legacy_cidr(version: KubernetesVersion, text: &str) -> Vec<String> {
+    let mut problems = cidr(text);
+    let is_strict = version.has(ZEROS_ARE_REFUSED) || parse_cidr(text).is_none();
+    problems.retain(|problem| is_strict && !problem.starts_with("must be in canonical form"));
+    problems
+}
+
+fn not_canonical(canonical: &str) -> String {
+    format!("must be in canonical form ({})", crate::status::quoted(canonical))
+}
+
+pub(crate) const fn is_link_local(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    }
+}
+
+pub(crate) fn is_link_local_multicast(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => ip.octets().starts_with(&[224, 0, 0]),
+        IpAddr::V6(ip) => matches!(ip.octets(), [0xff, scope, ..] if scope & 0x0f == 2),
+    }
+}
+
 /// `StrictIPCIDRValidation`.
 pub(crate) const ZEROS_ARE_REFUSED: Behavior = Behavior::since(36, 0, "kubernetes #137053");
 
@@ -262,8 +339,7 @@ pub(crate) fn canonical_ip(value: &str) -> Vec<String> {
     let problems = ip(newest, value);
     match parse_ip(value) {
         Some(ip) if problems.is_empty() && ip.to_string() != value => {
-            let canonical = crate::status::quoted(&ip.to_string());
-            vec![format!("must be in canonical form ({canonical})")]
+            vec![not_canonical(&ip.to_string())]
         }
         _ => problems,
     }

@@ -18,10 +18,7 @@ use super::{ApiServer, write::Write};
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},
-    types::{
-        facts::Facts,
-        validate::{self, go_syntax},
-    },
+    types::{facts::Facts, go_syntax, validate},
 };
 
 /// Messages about empty fields of owner references do not repeat the name of the field.

@@ -36,15 +36,10 @@ fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusa
 }
 
 /// All objects of a resource, in `v1` or, where that is not served, in `v1beta1`.
-pub(super) fn all(
-    server: &ApiServer,
-    (group, plural): (&str, &str),
-    namespace: Option<&str>,
-) -> Vec<Arc<StoredObject>> {
+fn all(server: &ApiServer, (group, plural): (&str, &str)) -> Vec<Arc<StoredObject>> {
     let of = |version| server.catalog().by_resource(group, version, plural);
     let kind = of("v1").or_else(|| of("v1beta1"));
-    kind.map(|kind| server.objects(kind, namespace))
-        .unwrap_or_default()
+    kind.map(|kind| server.objects(kind, None)).unwrap_or_default()
 }
 
 /// Sets the fields that the plugins add to an object that is created, or that is to replace `old`.
@@ -137,7 +132,7 @@ fn taint(node: &mut StoredObject) {
 }
 
 fn priority_classes(server: &ApiServer) -> Vec<Arc<StoredObject>> {
-    all(server, ("scheduling.k8s.io", "priorityclasses"), None)
+    all(server, ("scheduling.k8s.io", "priorityclasses"))
 }
 
 fn priority_of(class: &StoredObject) -> i64 {
@@ -325,7 +320,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
     if name.is_empty() {
         return Ok(());
     }
-    let classes = all(server, ("node.k8s.io", "runtimeclasses"), None);
+    let classes = all(server, ("node.k8s.io", "runtimeclasses"));
     let Some(class) = classes.into_iter().find(|class| *class.meta.name == *name) else {
         let why = format!("pod rejected: RuntimeClass {} not found", status::quoted(&name));
         return Err(forbidden(resource, pod, &why));
@@ -373,7 +368,7 @@ const INGRESS_CLASSES: Classes = Classes {
 
 impl Classes {
     fn all(&self, server: &ApiServer) -> Vec<Arc<StoredObject>> {
-        all(server, self.resource, None)
+        all(server, self.resource)
     }
 
     /// Sets the default class, the first by name, on an object that names none.

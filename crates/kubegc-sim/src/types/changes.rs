@@ -14,10 +14,7 @@ use serde_json::{Map, Value, json};
 use super::{
     defaults::{object_in, set_nil},
     field::{At, Check},
-    validate::{
-        body,
-        rules::{Block, Place, Step, Word, parse},
-    },
+    rules::{Block, Place, Step, Word, parse},
 };
 use crate::StoredObject;
 
@@ -91,7 +88,7 @@ pub(super) fn prepare(
     if SECTIONS.contains_key(section) {
         let context = Context {
             version,
-            old: &old.map_or(Value::Null, body),
+            old: &old.map_or(Value::Null, super::body),
             now: &now.truncate_to_secs().to_string().into(),
         };
         change(section, object.body_mut(), &context);

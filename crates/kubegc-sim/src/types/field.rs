@@ -8,7 +8,7 @@ use std::{fmt, rc::Rc, sync::Arc};
 use kubegc_core::{KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
 
-use super::validate::go_syntax;
+use super::go_syntax;
 use crate::{
     StoredObject, formats,
     status::{Cause, quoted},
@@ -304,6 +304,14 @@ impl<'v> At<'v> {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// The key of the entry, or the name of the field, that the value is.
+    pub(crate) fn key_or_name(&self) -> &str {
+        match self.path.0.as_deref() {
+            Some((_, Step::Field(name) | Step::Renamed(name, _) | Step::Key(name))) => name,
+            _ => "",
+        }
     }
 
     /// The value as upstream prints it: strings quoted.

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     defaults::{object_in, object_mut},
+    go_syntax::{go_name, ordered},
     schema::StructId,
-    validate::go_syntax::{go_name, ordered},
 };
 
 type Object = Map<String, Value>;
@@ -29,11 +29,11 @@ pub(super) fn from_v1(object: &mut Object) {
         serde_json::from_str(annotations.remove(key)?.as_str()?).ok()
     };
     if let Some(spec) = object_in(object, "spec") {
-        let mut metrics = Vec::new();
-        if let Some(Value::Array(others)) = decode(&mut annotations, METRICS) {
-            metrics = others;
-            metrics.iter_mut().for_each(metric_to_v2);
-        }
+        let mut metrics = match decode(&mut annotations, METRICS) {
+            Some(Value::Array(others)) => others,
+            _ => Vec::new(),
+        };
+        convert(&mut metrics, source_to_v2);
         match spec.remove("targetCPUUtilizationPercentage") {
             None | Some(Value::Null) if metrics.is_empty() => metrics.push(cpu(80.into())),
             None | Some(Value::Null) => {}
@@ -54,7 +54,7 @@ pub(super) fn from_v1(object: &mut Object) {
             status.insert("currentMetrics".to_owned(), metric);
         }
         if let Some(Value::Array(mut metrics)) = decode(&mut annotations, CURRENT_METRICS) {
-            metrics.iter_mut().for_each(metric_to_v2);
+            convert(&mut metrics, source_to_v2);
             status.insert("currentMetrics".to_owned(), metrics.into());
         }
         if let Some(conditions) = decode(&mut annotations, CONDITIONS) {
@@ -74,10 +74,16 @@ pub(super) fn in_order_of_v1(object: &mut Object) {
 }
 
 fn is_utilization_of_cpu(metric: &Value) -> bool {
-    metric.pointer("/resource/name") == Some(&"cpu".into())
-        && metric
-            .pointer("/resource/target/averageUtilization")
-            .is_some_and(|percent| !percent.is_null())
+    on_cpu(metric) && utilization(metric, "target").is_some_and(|percent| !percent.is_null())
+}
+
+fn on_cpu(metric: &Value) -> bool {
+    metric["resource"]["name"] == "cpu"
+}
+
+/// The percentage that a metric on a resource has, or that it aims at.
+fn utilization<'m>(metric: &'m Value, of: &str) -> Option<&'m Value> {
+    metric.pointer(&format!("/resource/{of}/averageUtilization"))
 }
 
 /// Converts `v2` to `v1`.
@@ -85,17 +91,15 @@ pub(super) fn to_v1(object: &mut Object) {
     let mut found = Vec::new();
     if let Some(spec) = object_mut(object, "spec") {
         if let Some(Value::Array(metrics)) = spec.remove("metrics") {
-            let on_cpu = |metric: &Value| metric.pointer("/resource/name") == Some(&"cpu".into());
-            let percent = |metric: &Value| metric.pointer("/resource/target/averageUtilization").cloned();
-            if let Some(percent) = metrics.iter().find(|metric| on_cpu(metric)).and_then(percent) {
-                spec.insert("targetCPUUtilizationPercentage".to_owned(), percent);
+            let percent = metrics.iter().find(|metric| on_cpu(metric));
+            if let Some(percent) = percent.and_then(|metric| utilization(metric, "target")) {
+                spec.insert("targetCPUUtilizationPercentage".to_owned(), percent.clone());
             }
-            let others = metrics
-                .into_iter()
-                .filter(|metric| !on_cpu(metric) || percent(metric).is_none());
+            let others = metrics.into_iter();
+            let others = others.filter(|metric| !on_cpu(metric) || utilization(metric, "target").is_none());
             let mut others: Vec<Value> = others.collect();
             if !others.is_empty() {
-                others.iter_mut().for_each(metric_to_v2beta1);
+                convert(&mut others, source_to_v2beta1);
                 found.push((METRICS, list_of(&others.into(), "MetricSpec.autoscaling.v2beta1")));
             }
         }
@@ -106,28 +110,19 @@ pub(super) fn to_v1(object: &mut Object) {
     if let Some(status) = object_mut(object, "status") {
         status.entry("currentReplicas").or_insert_with(|| 0.into());
         if let Some(Value::Array(mut metrics)) = status.remove("currentMetrics") {
-            let percent = metrics
-                .iter()
-                .filter(|metric| metric.pointer("/resource/name") == Some(&"cpu".into()))
-                .filter_map(|metric| metric.pointer("/resource/current/averageUtilization"))
-                .next_back();
-            if let Some(percent) = percent {
+            let percents = metrics.iter().filter(|metric| on_cpu(metric));
+            let mut percents = percents.filter_map(|metric| utilization(metric, "current"));
+            if let Some(percent) = percents.next_back() {
                 status.insert("currentCPUUtilizationPercentage".to_owned(), percent.clone());
             }
-            metrics.iter_mut().for_each(metric_to_v2beta1);
-            found.push((
-                CURRENT_METRICS,
-                list_of(&metrics.into(), "MetricStatus.autoscaling.v2beta1"),
-            ));
+            convert(&mut metrics, source_to_v2beta1);
+            let metrics = list_of(&metrics.into(), "MetricStatus.autoscaling.v2beta1");
+            found.push((CURRENT_METRICS, metrics));
         }
-        if let Some(conditions) = status
-            .remove("conditions")
-            .filter(|conditions| !conditions.is_null())
-        {
-            found.push((
-                CONDITIONS,
-                list_of(&conditions, "HorizontalPodAutoscalerCondition"),
-            ));
+        let conditions = status.remove("conditions");
+        if let Some(conditions) = conditions.filter(|conditions| !conditions.is_null()) {
+            let conditions = list_of(&conditions, "HorizontalPodAutoscalerCondition");
+            found.push((CONDITIONS, conditions));
         }
     }
     annotate(object, found);
@@ -135,13 +130,7 @@ pub(super) fn to_v1(object: &mut Object) {
 
 /// Converts `v2beta1` to `v2`.
 pub(super) fn from_v2beta1(object: &mut Object) {
-    for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
-        if let Some(part) = object_mut(object, part)
-            && let Some(Value::Array(metrics)) = part.get_mut(list)
-        {
-            metrics.iter_mut().for_each(metric_to_v2);
-        }
-    }
+    convert_all(object, source_to_v2);
     in_order_of_v1(object);
     let Some(mut annotations) = take_annotations(object) else {
         return;
@@ -160,19 +149,10 @@ pub(super) fn from_v2beta1(object: &mut Object) {
 
 /// Converts `v2` to `v2beta1`.
 pub(super) fn to_v2beta1(object: &mut Object) {
-    let mut found = Vec::new();
-    for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
-        let Some(part) = object_mut(object, part) else {
-            continue;
-        };
-        if let Some(Value::Array(metrics)) = part.get_mut(list) {
-            metrics.iter_mut().for_each(metric_to_v2beta1);
-        }
-        if let Some(behavior) = part.remove("behavior") {
-            found.push((BEHAVIOR, internal_behavior(behavior)));
-        }
-    }
-    annotate(object, found);
+    convert_all(object, source_to_v2beta1);
+    let behavior = object_mut(object, "spec").and_then(|spec| spec.remove("behavior"));
+    let behavior = behavior.map(|behavior| (BEHAVIOR, internal_behavior(behavior)));
+    annotate(object, behavior.into_iter().collect());
 }
 
 fn cpu(percent: Value) -> Value {
@@ -211,19 +191,15 @@ fn moves(name: &str, nested: &'static str) -> Vec<(String, &'static str, &'stati
         "object" => "averageValue".to_owned(),
         _ => format!("{nested}AverageValue"),
     };
-    let selector = if name == "external" {
-        "metricSelector"
-    } else {
-        "selector"
+    let selector = match name {
+        "external" => "metricSelector",
+        _ => "selector",
     };
+    let utilization = format!("{nested}AverageUtilization");
     let mut moves = vec![
         (format!("{nested}Value"), nested, "value"),
         (average, nested, "averageValue"),
-        (
-            format!("{nested}AverageUtilization"),
-            nested,
-            "averageUtilization",
-        ),
+        (utilization, nested, "averageUtilization"),
     ];
     if matches!(name, "object" | "pods" | "external") {
         moves.push(("metricName".to_owned(), "metric", "name"));
@@ -232,21 +208,22 @@ fn moves(name: &str, nested: &'static str) -> Vec<(String, &'static str, &'stati
     moves
 }
 
-fn metric_to_v2(metric: &mut Value) {
-    for_each_source(metric, source_to_v2);
+/// Changes the sources of the metrics of an object.
+fn convert_all(object: &mut Object, change: fn(&str, &mut Object)) {
+    for (part, list) in [("spec", "metrics"), ("status", "currentMetrics")] {
+        let part = object_mut(object, part);
+        if let Some(Value::Array(metrics)) = part.and_then(|part| part.get_mut(list)) {
+            convert(metrics, change);
+        }
+    }
 }
 
-fn metric_to_v2beta1(metric: &mut Value) {
-    for_each_source(metric, source_to_v2beta1);
-}
-
-fn for_each_source(metric: &mut Value, change: fn(&str, &mut Object)) {
-    let Some(metric) = metric.as_object_mut() else {
-        return;
-    };
-    for name in SOURCES {
-        if let Some(source) = object_mut(metric, name) {
-            change(name, source);
+fn convert(metrics: &mut [Value], change: fn(&str, &mut Object)) {
+    for metric in metrics.iter_mut().filter_map(Value::as_object_mut) {
+        for name in SOURCES {
+            if let Some(source) = object_mut(metric, name) {
+                change(name, source);
+            }
         }
     }
 }

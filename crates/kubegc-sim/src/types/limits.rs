@@ -9,7 +9,6 @@ use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::{
-    admission::all,
     defaults::{object_in, object_mut, objects_in, text},
     qos::{self, Amounts},
 };
@@ -19,7 +18,9 @@ const WHICH: [&str; 2] = ["requests", "limits"];
 const CLAIM: &str = "PersistentVolumeClaim";
 
 fn ranges(server: &ApiServer, namespace: &str) -> Vec<Arc<StoredObject>> {
-    all(server, ("", "limitranges"), Some(namespace))
+    let kind = server.catalog().mapping("v1", "LimitRange");
+    kind.map(|kind| server.objects(kind, Some(namespace)))
+        .unwrap_or_default()
 }
 
 fn items<'a>(range: &'a StoredObject, kind: &'a str) -> impl Iterator<Item = &'a Value> {

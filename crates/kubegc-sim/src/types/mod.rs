@@ -16,6 +16,7 @@ pub(crate) mod defaults;
 pub(crate) mod facts;
 pub(crate) mod field;
 mod gated;
+pub(crate) mod go_syntax;
 mod hpa;
 mod limits;
 mod mismatch;
@@ -23,6 +24,7 @@ pub(crate) mod node;
 pub(crate) mod pod;
 pub(crate) mod prepare;
 pub(crate) mod qos;
+pub(crate) mod rules;
 pub(crate) mod schema;
 pub(crate) mod service;
 pub(crate) mod validate;
@@ -117,6 +119,11 @@ pub(crate) fn normalize(
     }
     *object.body_mut() = normal;
     Ok(())
+}
+
+/// The fields of an object beside its metadata.
+fn body(object: &StoredObject) -> Value {
+    object.body.as_deref().cloned().unwrap_or_default().into()
 }
 
 /// The annotations of an object.

@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     defaults::{is_nil, objects_in, text},
-    validate::go_syntax,
+    go_syntax,
 };
 use crate::{StoredObject, status::Cause};
 
@@ -35,9 +35,6 @@ const DRY_RUN_PORT: i64 = 32_769;
 
 /// Addresses and ports are allocated before the service is validated.
 pub(crate) const ALLOCATED_FIRST: Behavior = Behavior::since(23, 0, "kubernetes #96684");
-
-/// Policies for traffic are validated with the service, not after the allocation of its addresses.
-pub(super) const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
 
 /// The address of the API server's own service.
 fn servers_address() -> IpAddr {

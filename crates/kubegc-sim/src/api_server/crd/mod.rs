@@ -9,12 +9,12 @@ mod instance;
 mod openapi;
 mod registration;
 pub(super) mod resource;
-pub(crate) mod selectable;
+mod selectable;
 mod string_formats;
-pub(crate) mod structural;
+mod structural;
 pub(crate) mod validation;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use kubegc_core::{
     ApiResource, Behavior, DeleteOptions, KindId, KubernetesVersion, Scope, Timestamp,
@@ -30,11 +30,44 @@ use super::{ApiServer, Key, response::Outcome};
 use crate::{
     StoredObject,
     status::{self, Result},
-    types::node::Node,
+    types::{
+        field::{At, Check},
+        node::Node,
+        rules::{Code, Table},
+    },
 };
 
 /// The finalizer that keeps a deleted CustomResourceDefinition until its custom resources are removed.
 pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+const TABLE: &str = include_str!("rules.txt");
+
+/// The sections of the table. A bad row fails the test of this module.
+static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, code).unwrap_or_default());
+
+/// The functions of the rows of `rules.txt` with `fn`.
+fn code(name: &str) -> Option<Code> {
+    let code: Code = match name {
+        "definitions.approval" => validation::approval,
+        "definitions.name" => validation::name,
+        "definitions.schema" => validation::schema,
+        "definitions.stored_versions" => validation::stored_versions,
+        "definitions.versions" => validation::versions,
+        "definitions.warning" => validation::warning,
+        "selectable.fields" => selectable::fields,
+        "structural.keys_of_map" => structural::keys_of_map,
+        "structural.map_list" => structural::map_list,
+        "structural.root_metadata" => structural::root_metadata,
+        "structural.value_validation" => structural::value_validation,
+        _ => return None,
+    };
+    Some(code)
+}
+
+/// Applies a section of the rules of definitions to a value.
+fn section(name: &str, at: &At<'_>, c: &mut Check) {
+    RULES.apply(name, at, c);
+}
 
 /// Deletes a definition: the first DELETE marks it and adds [`FINALIZER_CRD_CLEANUP`], regardless of its
 /// policy.
@@ -373,5 +406,15 @@ fn message(reason: &str) -> &'static str {
         "OverlappingBuiltInResource" => "instances overlap with built-in resources in storage",
         "NeverEstablished" => "resource was never established",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read() {
+        assert!(Table::parse(TABLE, code).is_ok_and(|table| table.has("Definition")));
     }
 }

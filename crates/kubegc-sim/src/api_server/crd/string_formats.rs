@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use kubegc_core::Timestamp;
 use regex::Regex;
 
-use crate::types::validate::parse_cidr;
+use crate::formats::parse_cidr;
 
 /// The formats that are defined by a pattern, one a line.
 const PATTERNS: &str = r"bsonobjectid ^[0-9a-fA-F]{24}$

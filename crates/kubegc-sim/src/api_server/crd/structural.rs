@@ -13,18 +13,15 @@ use serde_json::{Value, json};
 
 use super::{
     instance::{self, is_embedded},
-    openapi,
+    openapi, section,
 };
 use crate::{
     go,
     status::quoted,
     types::{
         field::{At, Check},
+        go_syntax::{self, go_name},
         node::{Node, prune},
-        validate::{
-            go_syntax::{self, go_name},
-            section,
-        },
     },
 };
 

@@ -10,14 +10,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use kubegc_core::{Behavior, KubernetesVersion, version::behavior};
 use serde_json::{Map, Value};
 
-use super::{beta, structural};
+use super::{beta, section, structural};
 use crate::{
     StoredObject,
     api_server::write::Write,
     status::{Cause, quoted},
     types::{
         field::{At, Check},
-        validate::{go_syntax, section},
+        go_syntax,
     },
 };
 

@@ -7,8 +7,8 @@
 
 use kubegc_core::{Behavior, KubernetesVersion, Quantity, version::behavior::VALUES_ARE_JSON};
 
-use super::{
-    super::field::{At, Check},
+use super::super::{
+    field::{At, Check},
     go_syntax,
 };
 use crate::{formats, status::quoted};
@@ -41,7 +41,7 @@ pub(super) fn requirements(
     for (list, are_limits) in [(limits, true), (requests, false)] {
         for (name, amount) in list.entries() {
             check_name(name, &amount, c);
-            quantity(name, &amount, c);
+            quantity(&amount, c);
             whole_pages(name, &amount, c);
             has_pages |= name.starts_with("hugepages-");
             has_compute |= matches!(name, "cpu" | "memory");
@@ -92,25 +92,17 @@ fn is_native(name: &str) -> bool {
 }
 
 /// `ValidateResourceQuantityValue`.
-pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
+pub(super) fn quantity(amount: &At<'_>, c: &mut Check) {
+    const WHOLE: &str = "pods services replicationcontrollers resourcequotas secrets configmaps persistentvolumeclaims \
+                         services.nodeports services.loadbalancers";
     let Some(value) = Quantity::parse(amount.text()) else {
         return;
     };
+    let name = amount.key_or_name();
     if value.is_negative() {
         amount.invalid(c, "must be greater than or equal to 0");
     }
-    let is_integer = matches!(
-        name,
-        "pods"
-            | "services"
-            | "replicationcontrollers"
-            | "resourcequotas"
-            | "secrets"
-            | "configmaps"
-            | "persistentvolumeclaims"
-            | "services.nodeports"
-            | "services.loadbalancers"
-    ) || !is_native(name);
+    let is_integer = WHOLE.split(' ').any(|whole| whole == name) || !is_native(name);
     if is_integer && !value.is_whole() {
         let shown = go_syntax::quantity(c.version, amount.decoded(c));
         amount.invalid_as(c, &shown, "must be an integer");
@@ -118,34 +110,25 @@ pub(super) fn quantity(name: &str, amount: &At<'_>, c: &mut Check) {
 }
 
 /// The names of resources with a standard meaning.
-pub(super) const STANDARD_RESOURCES: [&str; 20] = [
-    "cpu",
-    "memory",
-    "ephemeral-storage",
-    "requests.cpu",
-    "requests.memory",
-    "requests.ephemeral-storage",
-    "limits.cpu",
-    "limits.memory",
-    "limits.ephemeral-storage",
-    "pods",
-    "resourcequotas",
-    "services",
-    "replicationcontrollers",
-    "secrets",
-    "configmaps",
-    "persistentvolumeclaims",
-    "storage",
-    "requests.storage",
-    "services.nodeports",
-    "services.loadbalancers",
-];
+const STANDARD_RESOURCES: &str = "cpu memory ephemeral-storage requests.cpu requests.memory \
+     requests.ephemeral-storage limits.cpu limits.memory limits.ephemeral-storage pods resourcequotas services \
+     replicationcontrollers secrets configmaps persistentvolumeclaims storage requests.storage \
+     services.nodeports services.loadbalancers";
+
+fn is_standard(name: &str) -> bool {
+    STANDARD_RESOURCES.split(' ').any(|standard| standard == name) || is_pages(name)
+}
+
+/// Whether quotas support a resource.
+pub(super) fn is_quota_resource(name: &str) -> bool {
+    name != "storage" && is_standard(name)
+}
 
 /// Names of resources have a type that prints them without quotes.
 const NAMES_ARE_TYPED: Behavior = Behavior::since(29, 0, "validateResourceName of 1.29");
 
 /// The name of a resource, as errors print it.
-pub(super) fn shown_resource(version: KubernetesVersion, name: &str) -> String {
+fn shown_resource(version: KubernetesVersion, name: &str) -> String {
     match version.has(NAMES_ARE_TYPED) && !version.has(VALUES_ARE_JSON) {
         true => name.to_owned(),
         false => quoted(name),
@@ -160,7 +143,7 @@ pub(super) fn resource_name(name: &str, at: &At<'_>, c: &mut Check) {
         for problem in problems {
             at.invalid_as(c, &shown, &problem);
         }
-    } else if !name.contains('/') && !STANDARD_RESOURCES.contains(&name) && !is_pages(name) {
+    } else if !name.contains('/') && !is_standard(name) {
         at.invalid_as(c, &shown, "must be a standard resource type or fully qualified");
     }
 }
@@ -182,6 +165,27 @@ pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
     {
         at.invalid_as(c, &shown, "doesn't follow extended resource name standard");
     }
+}
+
+/// An amount that a quota bounds.
+pub(super) fn of_quota(amount: &At<'_>, c: &mut Check) {
+    let name = amount.key_or_name();
+    resource_name(name, amount, c);
+    if !name.contains('/') && !is_quota_resource(name) {
+        let shown = shown_resource(c.version, name);
+        amount.invalid_as(c, &shown, "must be a standard resource for quota");
+    }
+    quantity(amount, c);
+}
+
+/// An amount of a resource.
+pub(super) fn of_resource(amount: &At<'_>, c: &mut Check) {
+    resource_name(amount.key_or_name(), amount, c);
+}
+
+/// An amount of a resource of containers.
+pub(super) fn of_containers(amount: &At<'_>, c: &mut Check) {
+    container_resource(amount.key_or_name(), amount, c);
 }
 
 pub(super) fn name_of_container_resource(name: &At<'_>, c: &mut Check) {

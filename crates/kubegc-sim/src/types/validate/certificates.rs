@@ -15,8 +15,10 @@ use x509_cert::{
     request::CertReq,
 };
 
-use super::super::field::{At, Check};
-use super::go_syntax;
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
 use crate::{formats, status::quoted};
 
 /// `validateCSR`, without the signature. Problems of the structure have two texts only.

@@ -7,59 +7,26 @@ use std::collections::BTreeSet;
 
 use kubegc_core::{Behavior, Quantity};
 
-use super::super::field::{At, Check};
-use super::{
-    amounts::{STANDARD_RESOURCES, container_resource, quantity, resource_name, shown_resource},
+use super::super::{
+    field::{At, Check},
     go_syntax,
-    networking::{legacy_cidr_problem, parse_cidr},
 };
+use super::amounts::is_quota_resource;
 use crate::{formats, status::quoted};
-
-/// `validateNodeTaints`.
-pub(super) fn taints(node: &At<'_>, c: &mut Check) {
-    let taints = node.get("spec").get("taints");
-    let taints = taints.under(&node.get("metadata"), "taints");
-    let mut seen = BTreeSet::new();
-    for taint in taints.items() {
-        let (value, effect) = (taint.get("value"), taint.get("effect"));
-        taint.get("key").qualified_name(c);
-        let problems = formats::label_value(c.version, value.text());
-        if !problems.is_empty() {
-            value.invalid(c, &problems.join(";"));
-        }
-        effect.one_of(c, &["NoSchedule", "PreferNoSchedule", "NoExecute"]);
-        if !seen.insert((taint.get("key").text(), effect.text())) {
-            let shown = go_syntax::value(c.version, taint.value, "core.Taint");
-            taint.duplicate_as(
-                c,
-                &format!("{shown}: taints must be unique by key and effect pair"),
-            );
-        }
-    }
-}
-
-/// `ValidateNodeResources`.
-pub(super) fn resources(node: &At<'_>, c: &mut Check) {
-    for list in node.get("status").fields(["capacity", "allocatable"]) {
-        for (name, _) in list.entries() {
-            quantity(name, &list.get(name), c);
-        }
-    }
-}
 
 pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     let all = ranges.texts();
     let shown = go_syntax::value(c.version, ranges.value, "[]string");
     let mut families: Vec<bool> = Vec::new();
     for range in ranges.items() {
-        let parsed = parse_cidr(range.text());
+        let parsed = formats::parse_cidr(range.text());
         families.extend(parsed.map(|(address, _)| address.is_ipv6()));
         if !c.since(30) {
             if parsed.is_none() {
                 range.invalid_as(c, &shown, "must be valid CIDR");
             }
-        } else if let Some(problem) = legacy_cidr_problem(range.text(), c) {
-            range.invalid(c, &problem);
+        } else {
+            range.problems(c, formats::legacy_cidr(c.version, range.text()));
         }
     }
     if all.len() > 2 || matches!(families[..], [first, second] if first == second) {
@@ -73,102 +40,73 @@ pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
     }
 }
 
-fn limit_resource(kind: &str, name: &str, at: &At<'_>, c: &mut Check) {
-    if matches!(kind, "Pod" | "Container") {
-        container_resource(name, at, c);
-    } else {
-        resource_name(name, at, c);
+/// The amounts of `ValidateLimitRange`, whose names are validated.
+pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
+    let lists = ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"];
+    let lists = lists.map(|list| limit.get(list));
+    let names: BTreeSet<&str> = lists.iter().flat_map(At::entries).map(|(name, _)| name).collect();
+    for name in names {
+        limit_amounts(limit, name, c);
     }
 }
 
-/// The amounts of `ValidateLimitRange`.
-pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
-    let kind = limit.get("type").text();
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    for list in ["max", "min", "default", "defaultRequest", "maxLimitRequestRatio"] {
-        let amounts = limit.get(list);
-        if kind == "Pod" && list.starts_with("default") {
-            if !amounts.is_empty() {
-                amounts.forbidden(c, "may not be specified when `type` is 'Pod'");
-            }
-            continue;
-        }
-        if list == "maxLimitRequestRatio" && kind == "PersistentVolumeClaim" {
-            let has = |list: &str| limit.get(list).key("storage").is_set();
-            if !has("min") && !has("max") {
-                let problem = "either minimum or maximum storage value is required, but neither was provided";
-                limit.get("limits").required(c, problem);
-            }
-        }
-        for (name, amount) in amounts.entries() {
-            limit_resource(kind, name, &amount, c);
-            names.insert(name);
-        }
-    }
-    for name in names {
-        limit_amounts(limit, kind, name, c);
-    }
-}
+/// The lesser amount, the greater one, and the field of the error.
+const ORDERED: [(&str, &str, &str); 6] = [
+    ("min", "max", "min"),
+    ("min", "default request", "defaultRequest"),
+    ("default request", "max", "defaultRequest"),
+    ("default request", "default limit", "defaultRequest"),
+    ("min", "default", "default"),
+    ("default", "max", "default"),
+];
 
 /// Validates the bounds and defaults of one resource against each other.
-fn limit_amounts(limit: &At<'_>, kind: &str, name: &str, c: &mut Check) {
+fn limit_amounts(limit: &At<'_>, name: &str, c: &mut Check) {
+    let is_pod = limit.get("type").text() == "Pod";
     let amount = |list: &str| {
-        let is_ignored = kind == "Pod" && list.starts_with("default");
+        let is_ignored = is_pod && list.starts_with("default");
         Quantity::parse(limit.get(list).key(name).text()).filter(|_| !is_ignored)
     };
-    let (min, max) = (amount("min"), amount("max"));
-    let (default, request) = (amount("default"), amount("defaultRequest"));
-    let invalid = |list: &str, shown: Option<Quantity>, problem: String, c: &mut Check| {
+    let invalid = |list: &str, shown: Quantity, problem: String, c: &mut Check| {
         // The API server formatted the quantity before, so the dump of it contains the text.
-        let field = limit.get(list).key(name);
-        let shown = go_syntax::formatted_quantity(c.version, &shown.unwrap_or_default());
-        field.invalid_as(c, &shown, &problem);
+        let shown = go_syntax::formatted_quantity(c.version, &shown);
+        limit.get(list).key(name).invalid_as(c, &shown, &problem);
     };
-    let (min, max) = (("min value", min), ("max value", max));
-    let request = ("default request value", request);
-    // The smaller amount, the greater one, the field of the error and the amount that it shows.
-    for (low, high, list, shown) in [
-        (min, max, "min", min),
-        (min, request, "defaultRequest", request),
-        (request, max, "defaultRequest", request),
-        (
-            request,
-            ("default limit value", default),
-            "defaultRequest",
-            request,
-        ),
-        (min, ("default value", default), "default", min),
-        (("default value", default), max, "default", max),
-    ] {
-        if let ((low, Some(least)), (high, Some(most))) = (low, high)
+    let named = |name: &str| match name {
+        "default request" => amount("defaultRequest"),
+        "default limit" => amount("default"),
+        field => amount(field),
+    };
+    for (low, high, field) in ORDERED {
+        if let (Some(least), Some(most)) = (named(low), named(high))
             && least > most
         {
-            let problem = format!("{low} {least} is greater than {high} {most}");
-            invalid(list, shown.1, problem, c);
+            let shown = if high == "default request" { most } else { least };
+            let problem = format!("{low} value {least} is greater than {high} value {most}");
+            invalid(field, shown, problem, c);
         }
     }
-    let bounds = min.1.zip(max.1);
+    let bounds = amount("min").zip(amount("max"));
     if let Some(ratio) = amount("maxLimitRequestRatio") {
         if ratio < Quantity::decimal_si(1) {
             let problem = format!("ratio {ratio} is less than 1");
-            invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+            invalid("maxLimitRequestRatio", ratio, problem, c);
         }
         if let Some((min, max)) = bounds {
             let bound = max.as_f64() / min.as_f64();
             if ratio.as_f64() > bound {
                 let problem = format!("ratio {ratio} is greater than max/min = {bound:.6}");
-                invalid("maxLimitRequestRatio", Some(ratio), problem, c);
+                invalid("maxLimitRequestRatio", ratio, problem, c);
             }
         }
     }
-    let (_, request) = request;
-    if let Some((default, request)) = default.zip(request)
+    if let Some((default, request)) = amount("default").zip(amount("defaultRequest"))
         && default != request
         && !may_be_overcommitted(name)
     {
         let problem =
             format!("default value {default} must equal to defaultRequest value {request} in {name}");
-        invalid("defaultRequest", Some(request), problem, c);
+        invalid("defaultRequest", request, problem, c);
     }
 }
 
@@ -178,51 +116,24 @@ fn may_be_overcommitted(name: &str) -> bool {
     is_native && !name.starts_with("hugepages-")
 }
 
-/// Whether quotas support a resource.
-fn is_quota_resource(name: &str) -> bool {
-    (name != "storage" && STANDARD_RESOURCES.contains(&name))
-        || name.starts_with("hugepages-")
-        || name.starts_with("requests.hugepages-")
-}
-
-pub(super) fn hard(at: &At<'_>, c: &mut Check) {
-    for (name, amount) in at.entries() {
-        resource_name(name, &amount, c);
-        if !name.contains('/') && !is_quota_resource(name) {
-            let shown = shown_resource(c.version, name);
-            amount.invalid_as(c, &shown, "must be a standard resource for quota");
-        }
-        quantity(name, &amount, c);
-    }
-}
-
-const SCOPES: [&str; 5] = [
-    "Terminating",
-    "NotTerminating",
-    "BestEffort",
-    "NotBestEffort",
-    "PriorityClass",
-];
-
 /// Quotas bound the claims of a class of volume attributes.
 const CLAIMS_HAVE_A_SCOPE: Behavior = Behavior::since_about(34, "the scope VolumeAttributesClass of 1.34");
 
 fn is_scope(scope: &str, c: &Check) -> bool {
-    SCOPES.contains(&scope)
-        || scope == "CrossNamespacePodAffinity" && c.since(22)
-        || scope == "VolumeAttributesClass" && c.version.has(CLAIMS_HAVE_A_SCOPE)
+    match scope {
+        "Terminating" | "NotTerminating" | "BestEffort" | "NotBestEffort" | "PriorityClass" => true,
+        "CrossNamespacePodAffinity" => c.since(22),
+        "VolumeAttributesClass" => c.version.has(CLAIMS_HAVE_A_SCOPE),
+        _ => false,
+    }
 }
 
 /// Whether a quota of this scope can bound this resource.
 fn fits_scope(scope: &str, name: &str) -> bool {
-    const COMPUTE: [&str; 6] = [
-        "cpu",
-        "memory",
-        "limits.cpu",
-        "limits.memory",
-        "requests.cpu",
-        "requests.memory",
-    ];
+    let compute = name
+        .strip_prefix("limits.")
+        .or_else(|| name.strip_prefix("requests."));
+    let is_compute = || matches!(compute.unwrap_or(name), "cpu" | "memory");
     match scope {
         "BestEffort" => name == "pods",
         "VolumeAttributesClass" => matches!(name, "persistentvolumeclaims" | "requests.storage"),
@@ -230,7 +141,7 @@ fn fits_scope(scope: &str, name: &str) -> bool {
         | "NotTerminating"
         | "NotBestEffort"
         | "PriorityClass"
-        | "CrossNamespacePodAffinity" => name == "pods" || COMPUTE.contains(&name),
+        | "CrossNamespacePodAffinity" => name == "pods" || is_compute(),
         _ => true,
     }
 }
@@ -239,10 +150,12 @@ fn scopes_shown(at: &At<'_>, c: &Check) -> String {
     go_syntax::value(c.version, at.decoded(c), "[]core.ResourceQuotaScope")
 }
 
+const UNSUPPORTED: &str = "unsupported scope";
+const UNFIT: &str = "unsupported scope applied to resource";
+
 /// `ValidateResourceQuota`.
 pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
     let spec = quota.get("spec");
-    hard(&spec.get("hard"), c);
     let scopes = spec.get("scopes");
     let names = || spec.get("hard").entries().map(|(name, _)| name);
     let unfit = |scope: &str| {
@@ -250,36 +163,33 @@ pub(super) fn quota(quota: &At<'_>, c: &mut Check) {
             .filter(|name| is_quota_resource(name) && !fits_scope(scope, name))
             .count()
     };
-    const UNSUPPORTED: &str = "unsupported scope";
-    const UNFIT: &str = "unsupported scope applied to resource";
     let given = scopes.texts();
+    let shown = |c: &Check| scopes_shown(&scopes, c);
     for scope in &given {
         if !is_scope(scope, c) {
-            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNSUPPORTED);
+            scopes.invalid_as(c, &shown(c), UNSUPPORTED);
         }
         for _ in 0..unfit(scope) {
-            scopes.invalid_as(c, &scopes_shown(&scopes, c), UNFIT);
+            scopes.invalid_as(c, &shown(c), UNFIT);
         }
     }
     conflicting(&given, &scopes, c);
     let selector = spec.get("scopeSelector");
     // Upstream omits the position of expressions.
     let expressions = selector.get("matchExpressions");
-    let mut selected: Vec<&str> = Vec::new();
-    for expression in expressions.items() {
-        let scope = expression.get("scopeName").text();
+    let selected = expressions
+        .items()
+        .map(|expression| expression.get("scopeName").text());
+    let selected: Vec<&str> = selected.collect();
+    for scope in &selected {
         if !is_scope(scope, c) {
             let name = expressions.get("scopeName");
             name.invalid_as(c, &quoted(scope), UNSUPPORTED);
         }
         for _ in 0..unfit(scope) {
-            expressions.invalid_as(
-                c,
-                &go_syntax::value(c.version, selector.value, "core.ScopeSelector"),
-                UNFIT,
-            );
+            let shown = go_syntax::value(c.version, selector.value, "core.ScopeSelector");
+            expressions.invalid_as(c, &shown, UNFIT);
         }
-        selected.push(scope);
     }
     conflicting(&selected, &scopes.placed(&expressions), c);
 }
@@ -300,29 +210,6 @@ pub(super) fn scopes_updated(scopes: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Events of objects without a namespace may be in the namespace `default`.
-const DEFAULT_HAS_EVENTS_OF_THE_CLUSTER: Behavior = Behavior::since_about(21, "kubernetes #100125");
-
-/// An event is in the namespace of its object.
-///
-/// # Upstream
-/// `legacyValidateEvent`.
-pub(super) fn namespace_of_event(event: &At<'_>, c: &mut Check) {
-    let own = c.object.map_or("", |object| &object.meta.namespace);
-    let involved = event.get("involvedObject").get("namespace");
-    let has_time = event.get("eventTime").is_set();
-    let fits = match (involved.text(), own) {
-        ("", "" | "default") if !has_time => true,
-        ("", "default") => !c.since(20) || c.version.has(DEFAULT_HAS_EVENTS_OF_THE_CLUSTER),
-        ("", "kube-system") => has_time && c.since(20),
-        ("", _) => false,
-        (involved, own) => has_time || own == involved,
-    };
-    if !fits {
-        involved.invalid_as(c, &quoted(involved.text()), "does not match event.namespace");
-    }
-}
-
 /// A changed time of an event, as the errors of older releases print it.
 pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
     let shown = match time.text() {
@@ -330,13 +217,4 @@ pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
         text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
     };
     time.invalid_as(c, &shown, "field is immutable");
-}
-
-/// The resources that the containers of a class need in addition.
-pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
-    let limits = overhead.get("podFixed").under(overhead, "limits");
-    for (name, amount) in limits.entries() {
-        container_resource(name, &amount, c);
-        quantity(name, &amount, c);
-    }
 }

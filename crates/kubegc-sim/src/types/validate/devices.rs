@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::rules;
+use super::apply;
 use crate::{formats, status::quoted};
 
 const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
@@ -161,7 +161,7 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     }
     for (name, attribute) in attributes.entries() {
         resource_name(&attributes, name, c);
-        rules::apply("DeviceAttribute", &attribute, c);
+        apply("DeviceAttribute", &attribute, c);
     }
     for (name, amount) in capacity.entries() {
         resource_name(&capacity, name, c);
@@ -204,7 +204,7 @@ fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Ch
 pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
     const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
     if c.root().get("spec").get("perDeviceNodeSelection").flag() {
-        rules::apply("NodesOfDevice", device, c);
+        apply("NodesOfDevice", device, c);
         let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
                        `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
         one_of(device, &FIELDS, problem, "", c);

@@ -4,8 +4,10 @@
 //! [`pkg/apis/flowcontrol/validation`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/apis/flowcontrol/validation/validation.go).
 //! The fixed values of mandatory objects are not compared.
 
-use super::super::field::{At, Check};
-use super::go_syntax;
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
 use crate::formats;
 
 fn has_wildcard(list: &At<'_>) -> bool {

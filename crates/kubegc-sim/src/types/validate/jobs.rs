@@ -6,8 +6,11 @@
 use kubegc_core::Behavior;
 use serde_json::{Map, Value, json};
 
-use super::super::field::{At, Check, copy};
-use super::{go_syntax, schedule, selector::matches};
+use super::super::{
+    field::{At, Check, copy},
+    go_syntax,
+};
+use super::{schedule, workloads::matches};
 use crate::{formats, status::quoted};
 
 /// The selector of a job and the labels that it selects, which the API server generates.
@@ -156,12 +159,7 @@ const TIME_ZONES: &str = include_str!("time_zones.txt");
 
 /// `validateTimeZone`.
 pub(super) fn time_zone(zone: &At<'_>, c: &mut Check) {
-    if zone.text().is_empty() {
-        zone.invalid(c, "timeZone must be nil or non-empty string");
-    } else if zone.text().eq_ignore_ascii_case("local") {
-        let problem = "timeZone must be an explicit time zone as defined in https://www.iana.org/time-zones";
-        zone.invalid(c, problem);
-    } else if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
+    if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
         zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
 }
@@ -258,12 +256,6 @@ fn interval(part: &str, completions: i64) -> Result<(i64, i64), String> {
 
 fn not_increasing(previous: i64, current: i64) -> String {
     format!("non-increasing order, previous: {previous}, current: {current}")
-}
-
-pub(super) fn ordered(values: &At<'_>, c: &mut Check) {
-    if !values.items().map(|value| value.number()).is_sorted() {
-        values.invalid_typed(c, "[]int32", "must be ordered");
-    }
 }
 
 /// The indexes of a rule for success, and how many of them are needed.

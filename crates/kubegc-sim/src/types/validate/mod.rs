@@ -6,47 +6,51 @@
 //! `Validate` and `ValidateUpdate` of the strategies in `pkg/registry`, and `pkg/apis/*/validation`, 1.20.2
 //! to 1.36.
 
-mod admission_policies;
+mod admission;
 mod amounts;
 mod certificates;
 mod cluster;
 mod config;
 mod devices;
 mod flow_control;
-pub(crate) mod go_syntax;
 mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
-pub(super) mod rules;
 mod schedule;
-mod selector;
 mod services;
 mod storage;
 mod volumes;
-mod webhooks;
 mod workloads;
 
-use kubegc_core::{ApiResource, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
+use std::sync::LazyLock;
+
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::Value;
 
 use super::{
+    body,
     field::{At, Check},
     qos,
-    service::POLICIES_ARE_VALIDATED_FIRST,
+    rules::{Code, Table},
 };
-use crate::{
-    StoredObject,
-    api_server::crd::{selectable, structural, validation as definitions},
-    status::Cause,
-};
-#[cfg(feature = "cel")]
-pub(crate) use networking::masked;
-pub(crate) use networking::parse_cidr;
-pub(crate) use rules::apply as section;
+use crate::{StoredObject, status::Cause};
+
+/// Policies for traffic are validated with the service, not after the allocation of its addresses.
+const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
+
+const TABLE: &str = include_str!("rules.txt");
+
+/// The sections of the table. A bad row fails the test of this module.
+static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, code).unwrap_or_default());
+
+/// Applies a section to a value.
+fn apply(section: &str, at: &At<'_>, c: &mut Check) {
+    RULES.apply(section, at, c);
+}
 
 /// The functions of the rows of `rules.txt` with `fn`.
-fn code(name: &str) -> Option<rules::Code> {
+fn code(name: &str) -> Option<Code> {
     macro_rules! functions {
         ($($module:ident: $($function:ident)*;)*) => {
             match name {
@@ -55,41 +59,30 @@ fn code(name: &str) -> Option<rules::Code> {
             }
         };
     }
-    let code: rules::Code = functions! {
-        admission_policies: audit_annotation group_version kind;
-        amounts: name_of_container_resource of_container positive;
+    let code: Code = functions! {
+        admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
+        amounts: name_of_container_resource of_container of_containers of_quota of_resource
+            positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time hard limit namespace_of_event overhead pod_ranges quota
-            resources scopes_updated taints;
+        cluster: former_time limit pod_ranges quota scopes_updated;
         config: config_map docker_config secret;
-        definitions: approval name schema stored_versions versions warning;
-        selectable: fields;
-        structural: keys_of_map map_list root_metadata value_validation;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
-        jobs: generated_selector indexes name_of_cron_job ordered schedule success_rule
+        jobs: generated_selector indexes name_of_cron_job schedule success_rule
             template_updated time_zone;
-        networking: domain_prefixed_path ingress ingress_class_annotation ip_block
-            service_ranges service_ranges_updated;
+        networking: domain_prefixed_path ip_block secret_name wildcard_rule;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys sleep spread_constraints subscript;
-        pod_changes: conditions families first_host_address restarts updated;
-        selector: labels;
-        services: address_families addresses_updated external_name name_of_slice ordinary_ip source_ranges
-            unique_ports;
+        pod_changes: added_tolerations frozen kept_containers restarts;
+        services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
-            same_source source_updated topology;
+            source_updated topology;
         volumes: add begin device driver_name known unique;
-        webhooks: client_url path recognized_versions unique_name;
         workloads: data_updated labels_select_template
             selects_template stateful_set_updated template_of_stateful_set;
     };
     Some(code)
-}
-
-pub(super) fn body(object: &StoredObject) -> Value {
-    object.body.as_deref().cloned().unwrap_or_default().into()
 }
 
 /// The problems that a check of an object finds, maybe beside the object that it replaces.
@@ -100,7 +93,7 @@ fn problems(
     old: &Value,
     check: impl FnOnce(&At<'_>, &mut Check),
 ) -> Vec<Cause> {
-    if !rules::have(&resource.kind) {
+    if !RULES.has(&resource.kind) {
         return Vec::new();
     }
     let body = body(new);
@@ -118,7 +111,7 @@ pub(crate) fn created(
     version: KubernetesVersion,
 ) -> Vec<Cause> {
     problems(version, resource, object, &Value::Null, |at, c| {
-        rules::apply(&resource.kind, at, c);
+        RULES.apply(&resource.kind, at, c);
     })
 }
 
@@ -132,18 +125,18 @@ pub(crate) fn updated(
 ) -> Vec<Cause> {
     let kind = &*resource.kind;
     problems(version, resource, new, &body(old), |at, c| match subresource {
-        "" => rules::apply_to_update(kind, at, c),
-        "scale" => rules::apply(kind, at, c),
-        "ephemeralcontainers" => pod_changes::ephemeral_updated(at, c),
+        "" => RULES.apply_to_update(kind, at, c),
+        "scale" => RULES.apply(kind, at, c),
         "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
-        part => rules::apply_twice(&format!("{kind}/{part}"), at, c),
+        part => RULES.apply_twice(&format!("{kind}/{part}"), at, c),
     })
 }
 
 /// Validates the addresses of a service before others are allocated.
 pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
-    services::addresses(&At::of_object(&body(service)), &mut c);
+    let service = body(service);
+    apply("RequestedAddresses", &At::of_object(&service).get("spec"), &mut c);
     c.causes
 }
 
@@ -151,11 +144,18 @@ pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersi
 pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        rules::apply(
-            "TrafficFields",
-            &At::of_object(&body(service)).get("spec"),
-            &mut c,
-        );
+        let service = body(service);
+        apply("TrafficFields", &At::of_object(&service).get("spec"), &mut c);
     }
     c.causes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_read() {
+        assert!(Table::parse(TABLE, code).is_ok_and(|table| table.has("Pod")));
+    }
 }

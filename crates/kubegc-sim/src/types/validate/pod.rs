@@ -14,7 +14,7 @@ use super::super::{
     field::{At, Check},
     qos,
 };
-use super::{amounts, rules};
+use super::{amounts, apply};
 use crate::{formats, status::quoted};
 
 /// Search paths may have underscores, and one may be a dot.
@@ -45,7 +45,7 @@ fn pod_annotations(annotations: &At<'_>, spec: &At<'_>, c: &mut Check) {
             let named = value.under(annotations, key);
             if let Some(rest) = value.text().strip_prefix("localhost/") {
                 let (value, path) = (&Value::from(rest), named.path);
-                rules::apply("DescendingPath", &At { value, path }, c);
+                apply("DescendingPath", &At { value, path }, c);
             } else if !matches!(value.text(), "runtime/default" | "docker/default" | "unconfined") {
                 named.invalid(c, "must be a valid seccomp profile");
             }
@@ -249,7 +249,7 @@ pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
         ["topologyKey", "whenUnsatisfiable"].map(|key| constraint.get(key).text())
     }
     for (index, constraint) in at.items().enumerate() {
-        rules::apply("SpreadConstraint", &constraint, c);
+        apply("SpreadConstraint", &constraint, c);
         let [key, action] = pair(&constraint);
         if at
             .items()
@@ -260,7 +260,7 @@ pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
             let both = constraint.get("{topologyKey, whenUnsatisfiable}");
             both.duplicate_as(c, &shown);
         }
-        rules::apply("TopologySpreadConstraint", &constraint, c);
+        apply("TopologySpreadConstraint", &constraint, c);
     }
 }
 

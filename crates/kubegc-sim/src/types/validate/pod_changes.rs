@@ -8,80 +8,27 @@ use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
 use super::super::field::{At, Check, copy};
-use super::{pod::annotations_of_pod, rules};
-use crate::{formats, status::quoted};
+use super::apply;
+use crate::status::quoted;
 
-/// `ValidatePodUpdate`.
-pub(super) fn updated(pod: &At<'_>, c: &mut Check) {
-    rules::apply("WholePod", pod, c);
-    let old = c.old();
-    let (spec, old_spec) = (pod.get("spec"), old.get("spec"));
-    annotations_of_pod(pod, c);
-    for list in ["containers", "initContainers"] {
-        let containers = spec.get(list);
-        if containers.len() != old_spec.get(list).len() {
-            containers.forbidden(c, "pod updates may not add or remove containers");
-            return;
-        }
-        for container in containers.items() {
-            container.get("image").present(c);
-            rules::apply("Image", &container.get("image"), c);
-        }
-    }
-    let (deadline, old_deadline) = (
-        spec.get("activeDeadlineSeconds"),
-        old_spec.get("activeDeadlineSeconds"),
-    );
-    if deadline.is_set() {
-        if !(0..=i64::from(i32::MAX)).contains(&deadline.number()) {
-            deadline.invalid(c, &formats::not_between(0, i32::MAX.into()));
-            return;
-        }
-        if old_deadline.is_set() && old_deadline.number() < deadline.number() {
-            deadline.invalid(c, "must be less than or equal to previous value");
-            return;
-        }
-    } else if old_deadline.is_set() {
-        deadline.invalid(c, "must not update from a positive integer to nil value");
-    }
-    if !c.since(23) || spec.get("tolerations").value != old_spec.get("tolerations").value {
-        added_tolerations(&spec.get("tolerations"), &old_spec.get("tolerations"), c);
-    }
-    rules::apply("KeptGates", &spec, c);
+/// `ValidatePodUpdate`: the other fields of a pod do not change.
+pub(super) fn frozen(spec: &At<'_>, c: &mut Check) {
+    let old = At::of_object(spec.old(c));
     let mut munged = spec.value.clone();
     let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
     mutable.extend(["containers/*/image", "initContainers/*/image"]);
-    if !old_spec.get("schedulingGates").is_empty() {
-        mutable.extend(gated_pod_updated(&spec, &old_spec, c));
+    if !old.get("schedulingGates").is_empty() {
+        mutable.extend(gated_pod_updated(spec, &old, c));
     }
-    let [grace, old_grace] =
-        [&spec, &old_spec].map(|spec| spec.get("terminationGracePeriodSeconds").number());
+    let [grace, old_grace] = [spec, &old].map(|spec| spec.get("terminationGracePeriodSeconds").number());
     if old_grace < 0 && grace == 1 {
         mutable.push("terminationGracePeriodSeconds");
     }
     for path in mutable {
-        copy(&mut munged, old_spec.value, path);
+        copy(&mut munged, old.value, path);
     }
-    if munged != *old_spec.value && c.since(27) {
-        spec.forbidden(
-            c,
-            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
-             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
-             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)\n",
-        );
-    } else if munged != *old_spec.value {
-        let fields = if c.since(21) {
-            "`spec.tolerations` (only additions to existing tolerations) or `spec.terminationGracePeriodSeconds` (allow \
-             it to be set to 1 if it was previously negative)"
-        } else {
-            "`spec.tolerations` (only additions to existing tolerations)"
-        };
-        let joint = if c.since(21) { ", " } else { " or " };
-        let problem = format!(
-            "pod updates may not change fields other than `spec.containers[*].image`, \
-             `spec.initContainers[*].image`, `spec.activeDeadlineSeconds`{joint}{fields}\n"
-        );
-        spec.forbidden(c, &problem);
+    if munged != *old.value {
+        apply("FrozenPod", spec, c);
     }
 }
 
@@ -111,7 +58,8 @@ fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static
     mutable
 }
 
-fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
+pub(super) fn added_tolerations(new: &At<'_>, c: &mut Check) {
+    let old = At::of_object(new.old(c));
     let but_seconds = |value: &Value| {
         let mut value = value.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -128,20 +76,13 @@ fn added_tolerations(new: &At<'_>, old: &At<'_>, c: &mut Check) {
         return;
     }
     for toleration in new.items() {
-        rules::apply("Toleration", &toleration, c);
+        apply("Toleration", &toleration, c);
     }
 }
 
-/// `ValidatePodEphemeralContainersUpdate`.
-pub(super) fn ephemeral_updated(pod: &At<'_>, c: &mut Check) {
-    const MIRROR: &str = "kubernetes.io/config.mirror";
-    let old = c.old();
-    if old.get("metadata").get("annotations").key(MIRROR).is_set() {
-        pod.forbidden(c, "static pods do not support ephemeral containers");
-        return;
-    }
-    rules::apply("WholePod", pod, c);
-    let [new, old] = [pod, &old].map(|pod| pod.get("spec").get("ephemeralContainers"));
+/// The ephemeral containers that a pod had.
+pub(super) fn kept_containers(new: &At<'_>, c: &mut Check) {
+    let old = At::of_object(new.old(c));
     for before in old.items() {
         let name = before.get("name");
         let after = new.items().find(|one| one.get("name").text() == name.text());
@@ -170,7 +111,7 @@ pub(super) fn resized(pod: &At<'_>, classes: [&str; 2], c: &mut Check) {
         pod.forbidden(c, "windows pods cannot be resized");
         return;
     }
-    rules::apply("WholePod", pod, c);
+    apply("WholePod", pod, c);
     let [class, old_class] = classes;
     if class != old_class {
         let problem = "Pod QOS Class may not change as a result of resizing";
@@ -241,22 +182,6 @@ fn container_resized(spec: &At<'_>, new: &At<'_>, old: &At<'_>, is_sidecar: bool
     }
 }
 
-/// The types of conditions; older releases show another path.
-pub(super) fn conditions(conditions: &At<'_>, c: &mut Check) {
-    let metadata = c.root().get("metadata");
-    for (index, condition) in conditions.items().enumerate() {
-        rules::apply("ObservedGeneration", &condition, c);
-        let kind = condition.get("type");
-        if !matches!(kind.text(), "PodScheduled" | "Ready" | "Initialized") {
-            let path = match c.since(33) {
-                true => condition.get("Type"),
-                false => metadata.get(&format!("conditions[{index}]")).get("Type"),
-            };
-            path.problems_of(c, kind.text(), formats::qualified_name(c.version, kind.text()));
-        }
-    }
-}
-
 /// Containers that ended stay so, unless their policies restart them.
 pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
     let spec = c.old().get("spec");
@@ -270,25 +195,6 @@ pub(super) fn restarts(status: &At<'_>, c: &mut Check) {
     restarted(&status.get("containerStatuses"), policy, |_| false, c);
     restarted(&status.get("initContainerStatuses"), policy, is_sidecar, c);
     restarted(&status.get("ephemeralContainerStatuses"), "Never", |_| false, c);
-}
-
-/// Several addresses are one of each family.
-pub(super) fn families(list: &At<'_>, c: &mut Check) {
-    let parsed = list
-        .items()
-        .filter_map(|ip| formats::parse_ip(ip.get("ip").text()));
-    let ipv4 = parsed.filter(std::net::IpAddr::is_ipv4).count();
-    if list.len() > 2 || list.len() == 2 && ipv4 != 1 {
-        let problem = "may specify no more than one IP for each IP family";
-        list.invalid_typed(c, "[]core.PodIP", problem);
-    }
-}
-
-pub(super) fn first_host_address(status: &At<'_>, c: &mut Check) {
-    let first = status.get("hostIPs").items().next().map(|first| first.get("ip"));
-    if let Some(first) = first.filter(|first| first.text() != status.get("hostIP").text()) {
-        first.invalid(c, "must be equal to `hostIP`");
-    }
 }
 
 /// `ValidateContainerStateTransition`. `restarts` says which containers restart whatever the policy is.

@@ -8,9 +8,11 @@ use std::collections::BTreeSet;
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
-use super::super::field::{At, Check};
-use super::go_syntax;
-use crate::{formats, status::POINTER};
+use super::super::{
+    field::{At, Check},
+    go_syntax,
+};
+use crate::formats;
 
 /// The class of a claim before there was a field for it.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
@@ -24,22 +26,13 @@ const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
 /// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
 pub(super) fn source_updated(volume: &At<'_>, c: &mut Check) {
     /// The fields of a volume that are not its source.
-    const OTHERS: [&str; 9] = [
-        "accessModes",
-        "capacity",
-        "claimRef",
-        "mountOptions",
-        "nodeAffinity",
-        "persistentVolumeReclaimPolicy",
-        "storageClassName",
-        "volumeAttributesClassName",
-        "volumeMode",
-    ];
+    const OTHERS: &str = "accessModes capacity claimRef mountOptions nodeAffinity persistentVolumeReclaimPolicy \
+                          storageClassName volumeAttributesClassName volumeMode";
     const SECRET: &str = "controllerExpandSecretRef";
     let (spec, old) = (volume.get("spec"), c.old().get("spec"));
     let source = |spec: &At<'_>| {
         let mut source = spec.value.as_object().cloned().unwrap_or_default();
-        source.retain(|key, _| !OTHERS.contains(&key.as_str()));
+        source.retain(|key, _| OTHERS.split(' ').all(|other| other != key));
         source
     };
     let (mut new_source, old_source) = (source(&spec), source(&old));
@@ -79,20 +72,18 @@ pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
 /// # Upstream
 /// `validatePvNodeAffinity`.
 fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
+    /// The former names of labels, and the domains of their stable names.
     const RENAMED: [(&str, &str); 5] = [
-        ("beta.kubernetes.io/arch", "kubernetes.io/arch"),
-        ("beta.kubernetes.io/os", "kubernetes.io/os"),
-        (
-            "beta.kubernetes.io/instance-type",
-            "node.kubernetes.io/instance-type",
-        ),
+        ("beta.kubernetes.io/arch", "kubernetes.io/"),
+        ("beta.kubernetes.io/os", "kubernetes.io/"),
+        ("beta.kubernetes.io/instance-type", "node.kubernetes.io/"),
         (
             "failure-domain.beta.kubernetes.io/region",
-            "topology.kubernetes.io/region",
+            "topology.kubernetes.io/",
         ),
         (
             "failure-domain.beta.kubernetes.io/zone",
-            "topology.kubernetes.io/zone",
+            "topology.kubernetes.io/",
         ),
     ];
     let mut affinity = old.get("nodeAffinity").value.clone();
@@ -111,32 +102,14 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
             let key = expression["key"].as_str().unwrap_or_default();
             // Upstream renames a label without a new name to "".
             let renamed = RENAMED.iter().find(|(before, _)| *before == key);
-            let stable = renamed.map_or("", |(_, stable)| stable);
+            let name = key.rsplit('/').next().unwrap_or_default();
+            let stable = renamed.map_or(String::new(), |(_, domain)| format!("{domain}{name}"));
             if stable == new.get("key").text() {
                 expression["key"] = stable.into();
             }
         }
     }
     c.since(27) && affinity == *new.get("nodeAffinity").value
-}
-
-/// The source of data and the reference to it are the same.
-pub(super) fn same_source(spec: &At<'_>, c: &mut Check) {
-    let [source, reference] = spec.fields(["dataSource", "dataSourceRef"]);
-    let keys = ["apiGroup", "kind", "name"];
-    if reference.is_set()
-        && keys
-            .iter()
-            .any(|key| source.get(key).value != reference.get(key).value)
-    {
-        let shown = match c.version.has(super::VALUES_ARE_JSON) {
-            true => "{}".to_owned(),
-            false => {
-                format!("field.Path{{name:\"dataSource\", index:\"\", parent:(*field.Path)({POINTER})}}")
-            }
-        };
-        spec.invalid_as(c, &shown, "must match dataSourceRef");
-    }
 }
 
 /// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.

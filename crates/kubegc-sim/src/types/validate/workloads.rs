@@ -6,11 +6,25 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_core::Behavior;
+use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Value, json};
 
-use super::super::field::{At, Check, copy};
-use super::{go_syntax, rules, selector::matches};
+use super::super::{
+    field::{At, Check, copy},
+    go_syntax,
+};
+use super::apply;
+
+/// Whether a valid selector matches these labels. `None` for an invalid selector.
+pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVersion) -> Option<bool> {
+    let mut c = Check::new(version, None);
+    apply("LabelSelector", selector, &mut c);
+    if !c.causes.is_empty() {
+        return None;
+    }
+    let of = |key: &str| labels.get(key).and_then(Value::as_str);
+    crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))
+}
 
 /// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
 /// one everything.
@@ -48,7 +62,7 @@ pub(super) fn template_of_stateful_set(spec: &At<'_>, c: &mut Check) {
     if c.version.has(TEMPLATES_ARE_VALIDATED) && !c.skips_template {
         let value = template_of_pods(spec);
         let path = template.path.clone();
-        rules::apply("Template", &At { value: &value, path }, c);
+        apply("Template", &At { value: &value, path }, c);
     }
 }
 
@@ -100,29 +114,15 @@ pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
     // The rules for updates, which the stored object had to satisfy as well.
     let mut before = Check::new(c.version, None);
     (before.new, before.old) = (c.old, c.old);
-    rules::apply("StatefulSetSpec", &old, &mut before);
+    apply("StatefulSetSpec", &old, &mut before);
     c.skips_template = !before.causes.is_empty();
-    rules::apply("StatefulSetSpec", &spec, c);
+    apply("StatefulSetSpec", &spec, c);
     let mut pinned = spec.value.clone();
     for field in mutable {
         copy(&mut pinned, old.value, field);
     }
     if pinned != *old.value {
-        let (ordinals, history) = match c.version.minor() {
-            ..26 => ("", ""),
-            26..33 => (" 'ordinals',", ""),
-            _ => (" 'ordinals',", " 'revisionHistoryLimit',"),
-        };
-        let fields = match c.version.minor() {
-            ..22 => "'replicas', 'template', and 'updateStrategy'".to_owned(),
-            22 => "'replicas', 'template', 'updateStrategy' and 'minReadySeconds'".to_owned(),
-            _ => format!(
-                "'replicas',{ordinals} 'template', 'updateStrategy',{history} \
-                 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds'"
-            ),
-        };
-        let problem = format!("updates to statefulset spec for fields other than {fields} are forbidden");
-        spec.forbidden(c, &problem);
+        apply("FrozenStatefulSet", &spec, c);
     }
 }
 

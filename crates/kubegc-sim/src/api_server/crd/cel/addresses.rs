@@ -6,8 +6,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use super::library::value;
-use crate::{status::quoted, types::validate::masked};
+use super::values::value;
+use crate::{
+    formats::{is_link_local, masked},
+    status::quoted,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Address(pub(super) IpAddr);
@@ -39,24 +42,10 @@ impl Address {
         }
     }
 
-    pub(super) const fn is_link_local_unicast(self) -> bool {
-        match self.0 {
-            IpAddr::V4(address) => address.is_link_local(),
-            IpAddr::V6(address) => address.is_unicast_link_local(),
-        }
-    }
-
-    pub(super) fn is_link_local_multicast(self) -> bool {
-        match self.0 {
-            IpAddr::V4(address) => address.octets().starts_with(&[224, 0, 0]),
-            IpAddr::V6(address) => matches!(address.octets(), [0xff, scope, ..] if scope & 0x0f == 2),
-        }
-    }
-
     pub(super) const fn is_global_unicast(self) -> bool {
         let broadcast = matches!(self.0, IpAddr::V4(address) if address.is_broadcast());
         let other = self.0.is_unspecified() || self.0.is_loopback() || self.0.is_multicast();
-        !broadcast && !other && !self.is_link_local_unicast()
+        !broadcast && !other && !is_link_local(self.0)
     }
 }
 

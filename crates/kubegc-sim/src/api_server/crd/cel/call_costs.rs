@@ -8,11 +8,12 @@
 
 use std::ops;
 
-use super::{
-    cost::{CALL, Estimated, LIST, Range, TRAVERSAL},
-    declared::Declared,
-};
+use super::{declared::Declared, range::Range, types::Ty};
 
+/// The cost of a traversal of a string, by character.
+const TRAVERSAL: f64 = 0.1;
+pub(super) const CALL: Range = Range::fixed(1);
+pub(super) const LIST: Range = Range::fixed(10);
 /// The cost of a regular expression, by character of the pattern.
 const PATTERN: f64 = 0.25;
 /// The most expensive pattern of a named format, by characters.
@@ -21,6 +22,43 @@ const FORMAT_PATTERN: f64 = 128.0;
 const FORMAT_NAME: Range = Range::new(1, 64);
 /// The bytes of an address.
 const ADDRESS: Range = Range::new(4, 16);
+
+/// The sizes of the keys and values of a list or map.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Entry {
+    pub(super) is_list: bool,
+    pub(super) key: Range,
+    pub(super) value: Range,
+}
+
+impl Entry {
+    pub(super) fn union(self, other: Self) -> Self {
+        Self {
+            is_list: self.is_list,
+            key: self.key.union(other.key),
+            value: self.value.union(other.value),
+        }
+    }
+}
+
+/// The cost of an expression, and what is known of its value.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Estimated<'a> {
+    pub(super) cost: Range,
+    /// Where fields lead from a variable to the value: its schema, if that has one there.
+    pub(super) place: Option<Option<Declared<'a>>>,
+    pub(super) size: Option<Range>,
+    pub(super) entry: Option<Entry>,
+    pub(super) ty: Ty<'a>,
+    /// The number that a literal denotes.
+    pub(super) number: Option<u64>,
+}
+
+impl Estimated<'_> {
+    pub(super) fn known(&self) -> Range {
+        self.size.unwrap_or(Range::UNKNOWN)
+    }
+}
 
 /// The cost of a call, and the size of its result if the call determines it.
 type Estimate = (Range, Option<Range>);

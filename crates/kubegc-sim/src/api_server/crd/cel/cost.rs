@@ -7,74 +7,18 @@
 //! `EstimateCallCost` in
 //! [`library/cost.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/cel/library/cost.go).
 
-use std::ops;
-
 use cel::common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue};
 
-use super::{call_costs::estimate, check::Checked, declared::Declared, types::Ty};
+use super::{
+    call_costs::{CALL, Entry, Estimated, LIST, estimate},
+    check::Checked,
+    declared::Declared,
+    range::Range,
+    types::Ty,
+};
 
-/// The cost of a traversal of a string, by character.
-pub(super) const TRAVERSAL: f64 = 0.1;
 const SELECTION: Range = Range::fixed(1);
-pub(super) const CALL: Range = Range::fixed(1);
-pub(super) const LIST: Range = Range::fixed(10);
 const MAP: Range = Range::fixed(30);
-
-/// The least and the most of a size or a cost. Sums and products do not exceed [`u64::MAX`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Range {
-    pub(super) min: u64,
-    pub(super) max: u64,
-}
-
-impl Range {
-    pub(super) const NONE: Self = Self::fixed(0);
-    pub(super) const UNKNOWN: Self = Self::new(0, u64::MAX);
-    /// The neutral element of [`union`](Self::union).
-    const EMPTY: Self = Self::new(u64::MAX, 0);
-
-    pub(super) const fn new(min: u64, max: u64) -> Self {
-        Self { min, max }
-    }
-
-    pub(super) const fn fixed(number: u64) -> Self {
-        Self::new(number, number)
-    }
-
-    pub(super) fn map(self, with: impl Fn(u64) -> u64) -> Self {
-        Self::new(with(self.min), with(self.max))
-    }
-
-    fn zip(self, other: Self, with: impl Fn(u64, u64) -> u64) -> Self {
-        Self::new(with(self.min, other.min), with(self.max, other.max))
-    }
-
-    pub(super) fn union(self, other: Self) -> Self {
-        Self::new(self.min.min(other.min), self.max.max(other.max))
-    }
-
-    /// The product with a factor, rounded up.
-    pub(super) fn scaled(self, factor: f64) -> Self {
-        // As upstream multiplies: the cast saturates.
-        self.map(|number| (number as f64 * factor).ceil() as u64)
-    }
-}
-
-impl ops::Add for Range {
-    type Output = Self;
-
-    fn add(self, other: Self) -> Self {
-        self.zip(other, u64::saturating_add)
-    }
-}
-
-impl ops::Mul for Range {
-    type Output = Self;
-
-    fn mul(self, other: Self) -> Self {
-        self.zip(other, u64::saturating_mul)
-    }
-}
 
 /// The most that an expression may cost. `declared`: the schema of `self`.
 pub(super) fn most(expression: &IdedExpr, checked: &Checked<'_>, declared: Declared<'_>) -> u64 {
@@ -84,43 +28,6 @@ pub(super) fn most(expression: &IdedExpr, checked: &Checked<'_>, declared: Decla
         locals: Vec::new(),
     };
     estimator.estimate(expression).cost.max
-}
-
-/// The sizes of the keys and values of a list or map.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    is_list: bool,
-    key: Range,
-    value: Range,
-}
-
-impl Entry {
-    fn union(self, other: Self) -> Self {
-        Self {
-            is_list: self.is_list,
-            key: self.key.union(other.key),
-            value: self.value.union(other.value),
-        }
-    }
-}
-
-/// The cost of an expression, and what is known of its value.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Estimated<'a> {
-    pub(super) cost: Range,
-    /// Where fields lead from a variable to the value: its schema, if that has one there.
-    pub(super) place: Option<Option<Declared<'a>>>,
-    pub(super) size: Option<Range>,
-    entry: Option<Entry>,
-    pub(super) ty: Ty<'a>,
-    /// The number that a literal denotes.
-    pub(super) number: Option<u64>,
-}
-
-impl Estimated<'_> {
-    pub(super) fn known(&self) -> Range {
-        self.size.unwrap_or(Range::UNKNOWN)
-    }
 }
 
 struct Estimator<'e, 'a> {

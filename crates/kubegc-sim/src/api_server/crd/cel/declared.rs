@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, sync::LazyLock};
 
 use serde_json::{Map, Value, json};
 
-use super::{super::instance::is_embedded, cost::Range};
+use super::{super::instance::is_embedded, range::Range};
 
 /// The largest request, in bytes.
 const REQUEST: u64 = 3 * 1024 * 1024;

@@ -9,7 +9,7 @@ use kubegc_core::Behavior;
 use serde_json::Value;
 
 use super::{
-    super::validation,
+    super::{section, validation},
     Engine, MESSAGES_ARE_EXPRESSIONS, RULES, RULES_ARE_RUN, RULES_HAVE_REASONS, Rule,
     UNCHANGED_VALUES_MAY_STAY, cost,
     declared::{Declared, text},
@@ -21,7 +21,7 @@ use crate::{
     status::{Cause, quoted},
     types::{
         field::{At, Check, Path},
-        validate::{go_syntax, section},
+        go_syntax,
     },
 };
 

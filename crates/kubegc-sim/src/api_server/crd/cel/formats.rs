@@ -5,7 +5,7 @@
 
 use kubegc_core::KubernetesVersion;
 
-use super::{super::string_formats, library::value, urls::Url};
+use super::{super::string_formats, urls::Url, values::value};
 use crate::formats;
 
 /// A format, by its name.

@@ -26,7 +26,9 @@ use super::{
     formats::Format,
     types::{Ty, all_overloads},
     urls::Url,
+    values::value,
 };
+use crate::formats;
 
 type Args<'b, 'v> = [CowVal<'b, 'v>];
 type Outcome<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -105,8 +107,8 @@ fn implementation(signature: &str) -> Option<Function> {
         "family ip.()" => |a| whole(if address(&a, 0)?.0.is_ipv4() { 4 } else { 6 }),
         "isUnspecified ip.()" => |a| truth(address(&a, 0)?.0.is_unspecified()),
         "isLoopback ip.()" => |a| truth(address(&a, 0)?.0.is_loopback()),
-        "isLinkLocalMulticast ip.()" => |a| truth(address(&a, 0)?.is_link_local_multicast()),
-        "isLinkLocalUnicast ip.()" => |a| truth(address(&a, 0)?.is_link_local_unicast()),
+        "isLinkLocalMulticast ip.()" => |a| truth(formats::is_link_local_multicast(address(&a, 0)?.0)),
+        "isLinkLocalUnicast ip.()" => |a| truth(formats::is_link_local(address(&a, 0)?.0)),
         "isGlobalUnicast ip.()" => |a| truth(address(&a, 0)?.is_global_unicast()),
         "string (ip)" => |a| string(&address(&a, 0)?.0.to_string()),
         "cidr (string)" => |a| own(network(&a, 0)?),
@@ -161,34 +163,6 @@ fn runtime_type(ty: &Ty<'static>) -> Type {
         _ => DYN_TYPE,
     }
 }
-
-/// Makes a type a CEL value that equals others of its type.
-macro_rules! value {
-    ($type:ty, $name:literal) => {
-        impl cel::common::value::Val for $type {
-            fn get_type(&self) -> &cel::common::types::Type {
-                <Self as cel::common::value::Val>::cel_type()
-            }
-            fn cel_type() -> &'static cel::common::types::Type {
-                static TYPE: cel::common::types::Type = cel::common::types::Type::new_unspecified_type($name);
-                &TYPE
-            }
-            fn equals(&self, other: &dyn cel::common::value::Val) -> bool {
-                other
-                    .downcast_ref::<Self>()
-                    .is_some_and(|other| self == other)
-            }
-            fn clone_as_boxed<'v>(&self) -> Box<dyn cel::common::value::Val + 'v> {
-                Box::new(Self::clone(self))
-            }
-            fn as_any(&self) -> Option<&dyn std::any::Any> {
-                Some(self)
-            }
-        }
-        impl cel::common::value::StaticVal for $type {}
-    };
-}
-pub(super) use value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Amount(Quantity);

@@ -21,6 +21,7 @@ mod library;
 mod macros;
 mod nodes;
 pub(crate) mod policy;
+mod range;
 mod types;
 mod urls;
 mod values;

@@ -6,7 +6,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap};
 
-use super::library::value;
+use super::values::value;
 use crate::status::quoted;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

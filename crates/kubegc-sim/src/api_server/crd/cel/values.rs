@@ -11,6 +11,34 @@ use serde_json::Value;
 
 use super::declared::{Declared, escaped};
 
+/// Makes a type a CEL value that equals others of its type.
+macro_rules! value {
+    ($type:ty, $name:literal) => {
+        impl cel::common::value::Val for $type {
+            fn get_type(&self) -> &cel::common::types::Type {
+                <Self as cel::common::value::Val>::cel_type()
+            }
+            fn cel_type() -> &'static cel::common::types::Type {
+                static TYPE: cel::common::types::Type = cel::common::types::Type::new_unspecified_type($name);
+                &TYPE
+            }
+            fn equals(&self, other: &dyn cel::common::value::Val) -> bool {
+                other
+                    .downcast_ref::<Self>()
+                    .is_some_and(|other| self == other)
+            }
+            fn clone_as_boxed<'v>(&self) -> Box<dyn cel::common::value::Val + 'v> {
+                Box::new(Self::clone(self))
+            }
+            fn as_any(&self) -> Option<&dyn std::any::Any> {
+                Some(self)
+            }
+        }
+        impl cel::common::value::StaticVal for $type {}
+    };
+}
+pub(super) use value;
+
 pub(super) fn map(entries: impl IntoIterator<Item = (String, Cel)>) -> Cel {
     let entries = entries.into_iter();
     Cel::Map(Map {

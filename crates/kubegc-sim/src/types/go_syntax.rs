@@ -462,30 +462,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_printed_as_go_does() {
-        let selector = json!({"matchLabels": {"a": "b"}});
-        let expected = "v1.LabelSelector{MatchLabels:map[string]string{\"a\":\"b\"}, \
-                        MatchExpressions:[]v1.LabelSelectorRequirement(nil)}";
-        let version = "1.20.2".parse().unwrap();
-        assert_eq!(value(version, &selector, "v1.LabelSelector"), expected);
-        assert_eq!(value(version, &Value::Null, "*bool"), "\"null\"");
-    }
-
-    #[test]
-    fn embedded_structs_are_printed_once() {
-        let version = "1.20.2".parse().unwrap();
-        let probe = json!({"httpGet": {"path": "/"}, "periodSeconds": 10});
-        let shown = value(version, &probe, "core.Probe");
-        assert_eq!(
-            shown,
-            "core.Probe{Handler:core.Handler{Exec:(*core.ExecAction)(nil), \
-             HTTPGet:(*core.HTTPGetAction)(<ptr>), TCPSocket:(*core.TCPSocketAction)(nil)}, \
-             InitialDelaySeconds:0, TimeoutSeconds:0, PeriodSeconds:10, SuccessThreshold:0, \
-             FailureThreshold:0}"
-        );
-    }
-
-    #[test]
     fn json_has_the_fields_of_the_release_in_the_order_of_the_struct() {
         let port = json!({"port": 80, "name": "<web>"});
         let shown = value("1.36.0".parse().unwrap(), &port, "core.ServicePort");

@@ -1,12 +1,8 @@
-//! The rules of fields, read from `rules.txt`, which describes their language, and applied to objects.
+//! Rules of fields, read from tables, and applied to objects. `validate/rules.txt` describes their language.
 
-pub(in crate::types) mod parse;
+pub(super) mod parse;
 
-use std::{
-    cmp::Ordering,
-    collections::BTreeSet,
-    sync::{LazyLock, OnceLock},
-};
+use std::{cmp::Ordering, collections::BTreeSet, ptr, sync::OnceLock};
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -15,17 +11,14 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    super::field::{At, Check},
-    code, go_syntax,
+    field::{At, Check},
+    go_syntax,
 };
 use crate::status::quoted;
 
-const TABLE: &str = include_str!("rules.txt");
-
-/// The sections of the table by name. A bad row fails the tests of this module.
-static SECTIONS: LazyLock<Sections> = LazyLock::new(|| parse::parse(TABLE).unwrap_or_default());
-
-type Sections = HashMap<&'static str, Section, FixedState>;
+/// Sections of rules by name.
+#[derive(Debug, Default)]
+pub(crate) struct Table(HashMap<&'static str, Section, FixedState>);
 
 /// The rows of a section, and when an update is validated by it.
 #[derive(Debug)]
@@ -39,7 +32,7 @@ struct Section {
 }
 
 /// A rule that is a function.
-pub(super) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
+pub(crate) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
 
 /// The rules of the values at some paths, and rows for what they contain.
 #[derive(Debug, Default)]
@@ -54,13 +47,15 @@ struct Row {
 }
 
 #[derive(Debug)]
-pub(in crate::types) enum Step {
+pub(super) enum Step {
     Field(&'static str),
     /// A field, and its name in errors; without one, its errors are those of the value that has it.
     Renamed(&'static str, &'static str),
     /// The same value, whose errors are those of a field; without a name, those of the value that has it.
     Named(&'static str),
     Key(&'static str),
+    /// As entries, with the path of a field.
+    Fields,
     Items,
     /// Items whose errors omit their position.
     Unnumbered,
@@ -68,28 +63,21 @@ pub(in crate::types) enum Step {
 }
 
 #[derive(Debug)]
-pub(in crate::types) enum Word {
+pub(super) enum Word {
     Since(u16),
     Until(u16),
     /// One of these conditions holds.
     If(Vec<Condition>),
-    Changed,
+    /// A condition on the value.
+    When(fn(&At<'_>, &Check<'_>) -> bool),
     NotBlank,
-    Trimmed,
-    /// An asterisk is alone in its list.
-    Wildcard,
-    /// The object is created, or updated.
-    IsNew(bool),
+    /// Whether the value is valid, and the usual message if it is not.
+    Fits(fn(&At<'_>) -> bool, &'static str),
     /// Whether the object was sent in this version.
     Api(bool, &'static str),
-    Set,
-    /// It is set, in the form in which it was sent: an empty list is.
-    Sent,
-    Given,
     /// Whether the row has found no problem so far.
     Valid(bool),
     Required,
-    Format(fn(&At<'_>, &mut Check)),
     /// The supported values, with their first releases.
     In(Vec<(String, u16)>),
     Range(i64, i64),
@@ -99,18 +87,17 @@ pub(in crate::types) enum Word {
     Like(bool, &'static str, OnceLock<Option<Regex>>),
     MaxBytes(usize),
     MaxItems(usize),
-    /// The number of the rule, and the fields that tell items apart.
-    Unique(usize, Vec<Place<'static>>),
+    /// The fields that tell items apart.
+    Unique(Vec<Place<'static>>),
+    /// An earlier item has the same values of these fields.
+    Repeats(Vec<Place<'static>>),
     /// No other field with this rule is set; the name of the field in the error.
     Sole(&'static str),
     /// No field with the rule `Sole` is set.
     None,
     Immutable,
-    Invalid,
-    Forbidden,
-    Duplicate,
-    NotFound,
-    Missing,
+    /// A problem, with the value as it is shown and the message.
+    Report(fn(&At<'_>, &mut Check<'_>, &str, &str)),
     Section(&'static str),
     /// The value has no problem by the rows of a section.
     Passes(&'static str),
@@ -119,7 +106,7 @@ pub(in crate::types) enum Word {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::types) struct Place<'p> {
+pub(super) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -128,7 +115,7 @@ pub(in crate::types) struct Place<'p> {
 }
 
 #[derive(Debug)]
-pub(in crate::types) struct Condition {
+pub(super) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,
@@ -152,16 +139,16 @@ enum Test {
     Many(Vec<&'static str>),
 }
 
-/// The values that the items of a list have had, by the number of the rule that forbids repetition.
+/// The values that the items of a list have had, by the address of the rule that forbids repetition.
 type Seen = BTreeSet<(usize, String)>;
 
-/// The number of the rule that only one of some fields is set.
+/// Stands for the address of the rule that only one of some fields is set.
 const SOLE: usize = 0;
 
 /// The value of a block of rows, within that of another block.
-pub(in crate::types) struct Block<'b, 'v> {
-    pub(in crate::types) at: &'b At<'v>,
-    pub(in crate::types) outer: Option<&'b Self>,
+pub(super) struct Block<'b, 'v> {
+    pub(super) at: &'b At<'v>,
+    pub(super) outer: Option<&'b Self>,
 }
 
 impl Block<'_, '_> {
@@ -170,48 +157,50 @@ impl Block<'_, '_> {
     }
 }
 
-/// Whether there are rules for a kind.
-pub(super) fn have(kind: &str) -> bool {
-    SECTIONS.contains_key(kind)
-}
-
-/// Applies a section, if there is one, to a value.
-pub(crate) fn apply(section: &str, at: &At<'_>, c: &mut Check) {
-    if let Some(Section { rows, .. }) = SECTIONS.get(section) {
-        run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
+impl Table {
+    /// Whether there is a section of this name.
+    pub(crate) fn has(&self, section: &str) -> bool {
+        self.0.contains_key(section)
     }
-}
 
-/// Applies the sections of a kind to an object that replaces another one.
-pub(super) fn apply_to_update(kind: &str, at: &At<'_>, c: &mut Check) {
-    let changes = format!("{kind}/update");
-    if SECTIONS
-        .get(kind)
-        .is_some_and(|section| section.are_changes_first)
-    {
-        apply(&changes, at, c);
-        apply_twice(kind, at, c);
-    } else {
-        apply_twice(kind, at, c);
-        apply(&changes, at, c);
+    /// Applies a section, if there is one, to a value.
+    pub(crate) fn apply(&self, section: &str, at: &At<'_>, c: &mut Check) {
+        if let Some(Section { rows, .. }) = self.0.get(section) {
+            self.run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
+        }
     }
-}
 
-/// Applies a section to an object that replaces another one, twice in some releases.
-pub(super) fn apply_twice(section: &str, at: &At<'_>, c: &mut Check) {
-    apply(section, at, c);
-    let twice_until = SECTIONS.get(section).map_or(0, |section| section.twice_until);
-    if c.version.minor() <= twice_until {
-        apply(section, at, c);
+    /// Applies the sections of a kind to an object that replaces another one.
+    pub(crate) fn apply_to_update(&self, kind: &str, at: &At<'_>, c: &mut Check) {
+        let are_changes_first = self.0.get(kind).is_some_and(|section| section.are_changes_first);
+        let changes = format!("{kind}/update");
+        if are_changes_first {
+            self.apply(&changes, at, c);
+        }
+        self.apply_twice(kind, at, c);
+        if !are_changes_first {
+            self.apply(&changes, at, c);
+        }
     }
-}
 
-/// Depth is bounded by the table.
-fn run(rows: &[Row], block: &Block<'_, '_>, seen: &mut Seen, c: &mut Check) {
-    for row in rows {
-        for (outer, path) in &row.paths {
-            let base = block.outwards(*outer).at.clone();
-            each(path, base, seen, &mut |at, seen| row.check(block, &at, seen, c));
+    /// Applies a section to an object that replaces another one, twice in some releases.
+    pub(crate) fn apply_twice(&self, section: &str, at: &At<'_>, c: &mut Check) {
+        self.apply(section, at, c);
+        let twice_until = self.0.get(section).map_or(0, |section| section.twice_until);
+        if c.version.minor() <= twice_until {
+            self.apply(section, at, c);
+        }
+    }
+
+    /// Depth is bounded by the table.
+    fn run(&self, rows: &[Row], block: &Block<'_, '_>, seen: &mut Seen, c: &mut Check) {
+        for row in rows {
+            for (outer, path) in &row.paths {
+                let base = block.outwards(*outer).at.clone();
+                each(path, base, seen, &mut |at, seen| {
+                    row.check(self, block, &at, seen, c)
+                });
+            }
         }
     }
 }
@@ -240,6 +229,11 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
                 each(rest, item.placed(&at), &mut of_list, visit);
             }
         }
+        Step::Fields => {
+            for (key, _) in at.entries() {
+                each(rest, at.get(key), &mut of_list, visit);
+            }
+        }
         Step::Entries => {
             for (_, entry) in at.entries() {
                 each(rest, entry, &mut of_list, visit);
@@ -248,6 +242,7 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     }
 }
 
+/// Whether a value is not empty.
 fn is_given(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -260,35 +255,42 @@ fn is_given(value: &Value) -> bool {
 }
 
 impl Place<'_> {
-    pub(in crate::types) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
+    pub(super) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
         let mut at = block.outwards(self.outer).at.clone();
         if self.is_stored {
             at.value = at.old(c);
         }
-        let steps = self.path.split('.').filter(|step| !step.is_empty());
-        steps.fold(at, |at, step| {
-            if let Some(kind) = step.strip_prefix('?') {
-                let mut conditions = at.items();
-                let condition = conditions.find(|item| item.get("type").text() == kind);
-                return condition.unwrap_or(at).get("status");
+        let mut rest = self.path;
+        while !rest.is_empty() {
+            if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+                (at, rest) = (at.key(key), after);
+                continue;
             }
-            match step.parse() {
-                Ok(index) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
-                Err(_) => at.get(step),
-            }
-        })
+            let (step, after) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
+            rest = after.strip_prefix('.').unwrap_or(after);
+            at = match (step.strip_prefix('?'), step.parse()) {
+                (Some(kind), _) => {
+                    let mut conditions = at.items();
+                    let condition = conditions.find(|item| item.get("type").text() == kind);
+                    condition.unwrap_or(at).get("status")
+                }
+                (None, Ok(index)) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
+                (None, Err(_)) => at.get(step),
+            };
+        }
+        at
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$name` for the object's name, `$deleting` for whether it is being deleted. The texts of
-    /// all items are sorted.
+    /// percentage, `$key` for the name of the entry, `$name` and `$namespace` for those of the object,
+    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
     fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
+        let meta = c.object.map(|object| &object.meta);
         match self.path {
+            "$key" => return block.outwards(self.outer).at.key_or_name().to_owned(),
             "$name" => return c.name().to_owned(),
-            "$deleting" => {
-                let is_deleting = c.object.is_some_and(|object| object.meta.is_deleting());
-                return is_deleting.to_string();
-            }
+            "$namespace" => return meta.map_or("", |meta| &meta.namespace).to_owned(),
+            "$deleting" => return meta.is_some_and(|meta| meta.is_deleting()).to_string(),
             _ => {}
         }
         if let Some((path, of_item)) = self.path.split_once("[]") {
@@ -297,11 +299,8 @@ impl Place<'_> {
                 let item = Block { at: &at, outer: None };
                 parse::place_of(of_item).text(&item, c)
             });
-            return texts
-                .collect::<BTreeSet<_>>()
-                .into_iter()
-                .collect::<Vec<_>>()
-                .join(", ");
+            let sorted: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
+            return sorted.join(", ");
         }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
@@ -378,6 +377,9 @@ impl Condition {
                 };
                 at.value != stored.read(block, c).value
             }
+            Test::Same(other) if other.path.ends_with('#') || other.path.starts_with('$') => {
+                place.text(block, c) == other.text(outer, c)
+            }
             Test::Same(other) => at.value == other.read(outer, c).value,
             Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
         }
@@ -386,7 +388,7 @@ impl Condition {
 
 impl Word {
     /// Whether a condition holds about the release or the fields of a block; `None` for other words.
-    pub(in crate::types) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
+    pub(super) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
         Some(match self {
             Self::Since(minor) => c.since(*minor),
             Self::Until(minor) => !c.since(*minor + 1),
@@ -398,15 +400,15 @@ impl Word {
 
 impl Row {
     /// Checks a value word by word, until a condition does not hold, and then what it contains.
-    fn check(&self, outer: &Block<'_, '_>, at: &At<'_>, seen: &mut Seen, c: &mut Check) {
+    fn check(&self, table: &Table, outer: &Block<'_, '_>, at: &At<'_>, seen: &mut Seen, c: &mut Check) {
         let before = c.causes.len();
         let block = Block {
             at,
             outer: Some(outer),
         };
-        let is_done = |word| !self.allows(word, &block, before, seen, c);
+        let is_done = |word| !self.allows(table, word, &block, before, seen, c);
         if !self.words.iter().any(is_done) {
-            run(&self.rows, &block, seen, c);
+            table.run(&self.rows, &block, seen, c);
         }
     }
 
@@ -426,19 +428,27 @@ impl Row {
 
     /// The value, as its errors show it.
     fn shown(&self, at: &At<'_>, outer: &Block<'_, '_>, c: &Check) -> String {
-        match self.shown {
+        if self.shown.starts_with(['"', '!']) {
+            return self.shown.trim_start_matches('!').replace('_', " ");
+        }
+        let (ty, other) = match self.shown.split_once('=') {
+            Some((ty, path)) => (ty, Some(parse::place_of(path).read(outer, c))),
+            None => (self.shown, None),
+        };
+        let of = other.as_ref().unwrap_or(at);
+        match ty {
             // An empty list or map is not null.
-            "" if at.value.is_null() && c.version.has(VALUES_ARE_JSON) => at.decoded(c).to_string(),
-            "" => at.shown_in(c.version),
+            "" if at.value.is_null() && other.is_none() && c.version.has(VALUES_ARE_JSON) => {
+                at.decoded(c).to_string()
+            }
+            "" => of.shown_in(c.version),
             "number" => at.number().to_string(),
             "text" => quoted(at.text()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
-            text if text.starts_with('"') => text.replace('_', " "),
-            ty => match (ty.strip_prefix('~'), ty.strip_prefix('=')) {
-                (Some(ty), _) => go_syntax::value(c.version, at.decoded(c), ty),
-                (_, Some(path)) => parse::place_of(path).read(outer, c).shown_in(c.version),
-                _ => go_syntax::value(c.version, at.value, ty),
+            ty => match ty.strip_prefix('~') {
+                Some(ty) => go_syntax::value(c.version, of.decoded(c), ty),
+                None => go_syntax::value(c.version, of.value, ty),
             },
         }
     }
@@ -446,6 +456,7 @@ impl Row {
     /// Checks a value by one word; whether the following words apply.
     fn allows(
         &self,
+        table: &Table,
         word: &Word,
         block: &Block<'_, '_>,
         before: usize,
@@ -458,23 +469,17 @@ impl Row {
         let shown = |c: &Check| self.shown(at, outer, c);
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
-            Word::Changed => return at.value != at.old(c),
+            Word::When(holds) => return holds(at, c),
             Word::NotBlank => {
                 if at.text().trim().is_empty() {
                     at.required(c, &or("", c));
                 }
             }
-            Word::Trimmed => {
-                if at.text().trim() != at.text() {
-                    at.invalid(c, &or("must not have leading or trailing whitespace", c));
+            Word::Fits(fits, usual) => {
+                if !fits(at) {
+                    at.invalid_as(c, &shown(c), &or(usual, c));
                 }
             }
-            Word::Wildcard => {
-                if at.len() > 1 && at.items().any(|item| item.text() == "*") {
-                    at.invalid_as(c, &shown(c), &or("", c));
-                }
-            }
-            Word::IsNew(is_new) => return c.is_new() == *is_new,
             Word::Api(is, version) => {
                 let is_this = match version.split_once('/') {
                     Some((group, version)) => c.group == group && c.api == version,
@@ -482,9 +487,6 @@ impl Row {
                 };
                 return is_this == *is;
             }
-            Word::Set => return at.is_set(),
-            Word::Sent => return !at.decoded(c).is_null(),
-            Word::Given => return is_given(at.value),
             Word::Valid(is_valid) => return (c.causes.len() == before) == *is_valid,
             Word::Required => {
                 let is_missing = match at.value {
@@ -498,7 +500,6 @@ impl Row {
                 }
                 return !is_missing;
             }
-            Word::Format(format) => format(at, c),
             Word::In(values) => {
                 let minor = c.version.minor();
                 let values = values.iter().filter(|(_, since)| *since <= minor);
@@ -545,16 +546,17 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
-            Word::Unique(rule, fields) => {
+            Word::Unique(fields) | Word::Repeats(fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
                     fields => fields.iter().map(|field| field.text(block, c) + "|").collect(),
                 };
-                if !seen.insert((*rule, value)) {
-                    match self.message.as_str() {
-                        "" => at.duplicate_as(c, &shown(c)),
-                        message => at.invalid_as(c, &shown(c), message),
-                    }
+                let repeats = !seen.insert((ptr::from_ref(word).addr(), value));
+                match self.message.as_str() {
+                    _ if matches!(word, Word::Repeats(_)) => return repeats,
+                    _ if !repeats => {}
+                    "" => at.duplicate_as(c, &shown(c)),
+                    message => at.invalid_as(c, &shown(c), message),
                 }
             }
             Word::Sole(name) => {
@@ -567,19 +569,15 @@ impl Row {
             }
             Word::None => return !seen.contains(&(SOLE, at.path.to_string())),
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
-            Word::Invalid => at.invalid_as(c, &shown(c), &or("", c)),
-            Word::Forbidden => at.forbidden(c, &or("", c)),
-            Word::Duplicate => at.duplicate_as(c, &shown(c)),
-            Word::NotFound => at.not_found(c, &or("", c)),
-            Word::Missing => at.required(c, &or("", c)),
+            Word::Report(report) => report(at, c, &shown(c), &or("", c)),
             Word::Section(name) => {
-                if let Some(section) = SECTIONS.get(name) {
-                    run(&section.rows, block, seen, c);
+                if let Some(section) = table.0.get(name) {
+                    table.run(&section.rows, block, seen, c);
                 }
             }
             Word::Passes(name) => {
                 let known = c.causes.len();
-                apply(name, at, c);
+                table.apply(name, at, c);
                 let passes = c.causes.len() == known;
                 c.causes.truncate(known);
                 return passes;
