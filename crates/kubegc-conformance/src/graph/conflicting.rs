@@ -18,9 +18,9 @@ use super::{
     machine::{Machine, Seen},
 };
 use crate::{
-    Failure,
+    Failure, Report,
     failure::equal,
-    runner::{Case, Report, release},
+    recording::{Case, release},
 };
 
 #[derive(Deserialize)]

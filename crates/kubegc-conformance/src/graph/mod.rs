@@ -10,7 +10,7 @@ mod sequence;
 
 use kubegc_core::{ApiResource, Catalog, Scope};
 
-use crate::{Failure, runner::release};
+use crate::{Failure, recording::release};
 
 pub(crate) use self::{
     conflicting::replay as replay_conflicting, patches::replay as replay_patch,

@@ -5,11 +5,7 @@ use kubegc_objects::patch::Change;
 use serde::Deserialize;
 
 use super::format::{Owner, ServerObject, references};
-use crate::{
-    Failure,
-    failure::equal,
-    runner::{Case, Report},
-};
+use crate::{Failure, Report, failure::equal, recording::Case};
 
 #[derive(Default, Deserialize)]
 #[serde(default)]

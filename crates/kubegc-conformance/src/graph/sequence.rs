@@ -14,11 +14,7 @@ use super::{
     items::{Serials, describe},
     machine::{Machine, Seen},
 };
-use crate::{
-    Failure,
-    failure::equal,
-    runner::{Case, Report},
-};
+use crate::{Failure, Report, failure::equal, recording::Case};
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Sequence = case.read()?;

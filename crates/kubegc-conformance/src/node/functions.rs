@@ -6,11 +6,7 @@ use kubegc_node::{
 };
 
 use super::format::{PolicyCase, SignalCase};
-use crate::{
-    Failure,
-    failure::equal,
-    runner::{Case, Report},
-};
+use crate::{Failure, Report, failure::equal, recording::Case};
 
 pub(crate) fn replay_policy(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: PolicyCase = case.read()?;

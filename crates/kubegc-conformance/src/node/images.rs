@@ -9,9 +9,9 @@ use super::{
     rounds::{place, run},
 };
 use crate::{
-    Failure,
+    Failure, Report,
     failure::{equal, equal_fields},
-    runner::{Case, Report},
+    recording::Case,
 };
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {

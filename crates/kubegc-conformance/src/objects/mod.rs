@@ -22,10 +22,7 @@ use serde_json::Value;
 
 pub use self::format::Scenario;
 use self::{client::Client, format::Outcome, plan::Plan, scene::Scene, world::World};
-use crate::{
-    Failure,
-    runner::{Case, Report},
-};
+use crate::{Failure, Report, recording::Case};
 
 /// Number of unguided runs; half of them must reach recorded states.
 const SCHEDULES: u64 = 20;
@@ -109,7 +106,7 @@ fn compare(
         return Ok(());
     }
     let start = World::new(&scene, &base, workers)?;
-    stable(&start, others, &mut report.notes)
+    stable(&start, others, report)
 }
 
 fn accepted(start: &World<'_>) -> Result<(), Failure> {
@@ -140,7 +137,7 @@ fn accepted(start: &World<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Result<(), Failure> {
+fn stable(start: &World<'_>, others: &[Outcome], report: &mut Report) -> Result<(), Failure> {
     let recorded = &start.scene.scenario.outcomes;
     let outcomes: Vec<&Outcome> = recorded.iter().chain(others).collect();
     let mut recorded = 0;
@@ -154,7 +151,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
             .filter(|outcome| outcome.states() == states)
             .collect();
         if matching.is_empty() {
-            notes.push(unrecorded(seed, &states, &outcomes));
+            report.notes.push(unrecorded(seed, &states, &outcomes));
             continue;
         }
         let sequences: Vec<_> = matching
@@ -171,7 +168,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
             recorded += 1;
         } else {
             let got: Vec<&BTreeSet<String>> = seen.iter().map(|seen| &seen.writes).collect();
-            notes.push(format!(
+            report.notes.push(format!(
                 "unguided run {seed} made writes that were never recorded together: {got:?}"
             ));
         }
@@ -182,7 +179,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
         return Err(Failure::new(
             place,
             expected,
-            format!("{recorded}\n{}", notes.join("\n")),
+            format!("{recorded}\n{}", report.notes.join("\n")),
         ));
     }
     Ok(())

@@ -11,20 +11,16 @@ mod question;
 mod reasons;
 mod side_by_side;
 
-use crate::{
-    Failure,
-    runner::{self, Report},
-};
+use crate::{Failure, Report, recording};
 
-pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
-    let is_detailed = case.is_detailed;
-    let case: format::Case = case.read()?;
+pub(crate) fn replay(recorded: &recording::Case<'_>, report: &mut Report) -> Result<(), Failure> {
+    let case: format::Case = recorded.read()?;
     let prediction =
         question::forecast(&case).map_err(|problem| Failure::list("there is no forecast", &[problem]))?;
-    if is_detailed {
+    if recorded.is_detailed {
         // The recorded writes and the forecast's timeline.
         report.notes.push(side_by_side::text(&case, &prediction));
     }
-    reasons::compare(&case, &prediction, report);
+    reasons::compare(&recorded.name, &case, &prediction, report);
     grade::grade(&case, &prediction)
 }

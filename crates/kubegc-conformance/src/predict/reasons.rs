@@ -24,13 +24,13 @@ use super::{
     format::{Case, End, Write, is_namespace},
     question::Prediction,
 };
-use crate::{Failure, runner::Report};
+use crate::{FailedCase, Failure, Report};
 
 /// Counts the objects whose reasons the recording supports, and adds the differences of the others.
 ///
 /// Only the objects of the dump that are terminating at the end of the first run count: the recording has no
 /// writes of other runs.
-pub(super) fn compare(case: &Case, prediction: &Prediction, report: &mut Report) {
+pub(super) fn compare(name: &str, case: &Case, prediction: &Prediction, report: &mut Report) {
     let ids = case.ids();
     let recording = Recording {
         case,
@@ -56,7 +56,10 @@ pub(super) fn compare(case: &Case, prediction: &Prediction, report: &mut Report)
             None => "not terminating".to_owned(),
         };
         let failure = Failure::new(*id, differences.join("\n"), said);
-        report.unsupported_reasons.push(failure);
+        report.unsupported_reasons.push(FailedCase {
+            name: name.to_owned(),
+            failure,
+        });
     }
 }
 
