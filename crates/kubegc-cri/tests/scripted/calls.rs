@@ -30,48 +30,6 @@ pub(crate) fn small() -> Server<Reported> {
     }))
 }
 
-/// The calls that change something, by CRI's names.
-const WRITES: [&str; 5] = [
-    "StopContainer",
-    "RemoveContainer",
-    "StopPodSandbox",
-    "RemovePodSandbox",
-    "RemoveImage",
-];
-
-/// Performs one of [`WRITES`] on the objects of [`small`].
-pub(crate) async fn write(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
-    let [container, sandbox, image] = ["c", "s", "i"];
-    match method {
-        "StopPodSandbox" | "RemovePodSandbox" => write_to(runtime, method, sandbox).await,
-        "RemoveImage" => write_to(runtime, method, image).await,
-        _ => write_to(runtime, method, container).await,
-    }
-}
-
-/// Performs one of [`WRITES`] on this id.
-async fn write_to(runtime: &CriRuntime, method: &str, id: &str) -> Result<(), RuntimeError> {
-    match method {
-        "StopContainer" => runtime.stop_container(id, 30).await,
-        "RemoveContainer" => runtime.remove_container(id).await,
-        "StopPodSandbox" => runtime.stop_sandbox(id).await,
-        "RemovePodSandbox" => runtime.remove_sandbox(id).await,
-        "RemoveImage" => runtime.remove_image(id, "").await,
-        other => panic!("{other} changes nothing"),
-    }
-}
-
-#[tokio::test]
-async fn without_an_id_nothing_is_sent() {
-    let server = small();
-    let runtime = server.connect().await;
-    for method in WRITES {
-        let refused = RuntimeError::refused(format!("{method}: the id is empty"));
-        assert_eq!(write_to(&runtime, method, "").await, Err(refused));
-    }
-    assert_eq!(server.take_calls(), []);
-}
-
 /// The calls that only read, by CRI's names.
 const READS: [&str; 7] = [
     "ListContainers",
@@ -83,18 +41,53 @@ const READS: [&str; 7] = [
     "Status",
 ];
 
-/// Performs one of [`READS`] and returns its error.
-pub(crate) async fn read(runtime: &CriRuntime, method: &str) -> Option<RuntimeError> {
+/// The calls that change something.
+const WRITES: [&str; 5] = [
+    "StopContainer",
+    "RemoveContainer",
+    "StopPodSandbox",
+    "RemovePodSandbox",
+    "RemoveImage",
+];
+
+/// Performs a call on the objects of [`small`].
+pub(crate) async fn call(runtime: &CriRuntime, method: &str) -> Result<(), RuntimeError> {
+    let object = match method {
+        "StopPodSandbox" | "RemovePodSandbox" => "s",
+        "RemoveImage" | "ImageStatus" => "i",
+        _ => "c",
+    };
+    call_on(runtime, method, object).await
+}
+
+/// Performs a call on this id.
+async fn call_on(runtime: &CriRuntime, method: &str, id: &str) -> Result<(), RuntimeError> {
     match method {
-        "ListContainers" => runtime.containers().await.err(),
-        "ListPodSandbox" => runtime.sandboxes().await.err(),
-        "ListImages" => runtime.images().await.err(),
-        "ImageFsInfo" => runtime.image_file_system().await.err(),
-        "ContainerStatus" => runtime.container_status("c").await.err(),
-        "ImageStatus" => runtime.image_id("i").await.err(),
-        "Status" => runtime.status().await.err(),
-        other => panic!("{other} is not read"),
+        "ListContainers" => runtime.containers().await.map(drop),
+        "ListPodSandbox" => runtime.sandboxes().await.map(drop),
+        "ListImages" => runtime.images().await.map(drop),
+        "ImageFsInfo" => runtime.image_file_system().await.map(drop),
+        "ContainerStatus" => runtime.container_status(id).await.map(drop),
+        "ImageStatus" => runtime.image_id(id).await.map(drop),
+        "Status" => runtime.status().await.map(drop),
+        "StopContainer" => runtime.stop_container(id, 30).await,
+        "RemoveContainer" => runtime.remove_container(id).await,
+        "StopPodSandbox" => runtime.stop_sandbox(id).await,
+        "RemovePodSandbox" => runtime.remove_sandbox(id).await,
+        "RemoveImage" => runtime.remove_image(id, "").await,
+        other => panic!("there is no call {other}"),
     }
+}
+
+#[tokio::test]
+async fn without_an_id_nothing_is_sent() {
+    let server = small();
+    let runtime = server.connect().await;
+    for method in WRITES {
+        let refused = RuntimeError::refused(format!("{method}: the id is empty"));
+        assert_eq!(call_on(&runtime, method, "").await, Err(refused));
+    }
+    assert_eq!(server.take_calls(), []);
 }
 
 #[tokio::test]
@@ -102,14 +95,14 @@ async fn requests_have_the_kubelets_fields_and_a_deadline() {
     let server = small();
     let runtime = server.connect().await;
     for method in READS {
-        drop(read(&runtime, method).await);
+        drop(call(&runtime, method).await);
     }
     runtime
         .remove_image("i", "kata")
         .await
         .expect("there is none of this handler");
     for method in WRITES {
-        write(&runtime, method).await.expect("done");
+        call(&runtime, method).await.expect("done");
     }
     runtime
         .stop_container("c", u32::MAX)
@@ -161,35 +154,21 @@ async fn errors_of_reads_mean_no_change_and_errors_of_writes_a_possible_change()
         server.script([Rule::always("*", Fault::Fail(code, "input/output error"))]);
         let text = format!("rpc error: code = {name} desc = input/output error");
         for method in READS {
-            assert_eq!(
-                read(&runtime, method).await,
-                Some(RuntimeError::refused(&*text)),
-                "{method}"
-            );
+            let refused = Err(RuntimeError::refused(&*text));
+            assert_eq!(call(&runtime, method).await, refused, "{method}");
         }
         for method in WRITES {
-            assert_eq!(
-                write(&runtime, method).await,
-                Err(RuntimeError::unknown(&*text)),
-                "{method}"
-            );
+            let unknown = Err(RuntimeError::unknown(&*text));
+            assert_eq!(call(&runtime, method).await, unknown, "{method}");
         }
     }
     server.script([Rule::always(
         "*",
         Fault::Fail(Code::Unimplemented, "unknown method"),
     )]);
-    for operation in READS {
-        assert_eq!(
-            read(&runtime, operation).await,
-            Some(RuntimeError::NotSupported { operation })
-        );
-    }
-    for operation in WRITES {
-        assert_eq!(
-            write(&runtime, operation).await,
-            Err(RuntimeError::NotSupported { operation })
-        );
+    for operation in READS.into_iter().chain(WRITES) {
+        let not_supported = Err(RuntimeError::NotSupported { operation });
+        assert_eq!(call(&runtime, operation).await, not_supported);
     }
 }
 
@@ -203,7 +182,7 @@ async fn a_removed_object_is_stopped_and_removed_and_has_no_status() {
     tables().images.clear();
     tables().statuses.clear();
     for method in WRITES {
-        assert_eq!(write(&runtime, method).await, Ok(()), "{method}");
+        assert_eq!(call(&runtime, method).await, Ok(()), "{method}");
     }
     assert_eq!(runtime.container_status("c").await, Err(RuntimeError::NotFound));
     assert_eq!(runtime.image_id("i").await, Ok(None));
@@ -223,14 +202,9 @@ async fn a_broken_connection_makes_the_outcome_of_writes_unknown_and_the_next_ca
             let runtime = server.connect().await;
             server.script([Rule::once(method, 0, fault.clone())]);
             let is_write = WRITES.contains(&method);
-            let error = if is_write {
-                write(&runtime, method).await.err()
-            } else {
-                read(&runtime, method).await
-            };
-            let message = match error {
-                Some(RuntimeError::Unknown { message }) if is_write => message,
-                Some(RuntimeError::Refused { message }) if !is_write => message,
+            let message = match call(&runtime, method).await {
+                Err(RuntimeError::Unknown { message }) if is_write => message,
+                Err(RuntimeError::Refused { message }) if !is_write => message,
                 other => panic!("{method}: {other:?}"),
             };
             let start = "rpc error: code = Unavailable desc = connection lost: ";
@@ -240,7 +214,7 @@ async fn a_broken_connection_makes_the_outcome_of_writes_unknown_and_the_next_ca
             );
             assert!(runtime.containers().await.is_ok(), "{method}");
             if is_write {
-                assert_eq!(write(&runtime, method).await, Ok(()), "{method}");
+                assert_eq!(call(&runtime, method).await, Ok(()), "{method}");
             }
         }
     }
@@ -261,27 +235,15 @@ async fn a_runtime_that_stops_is_an_error_until_it_runs_again() {
             )
         };
         let refused = text("connection refused: no process listens on the socket; start the runtime");
-        for method in READS {
-            assert_eq!(
-                read(&runtime, method).await,
-                Some(RuntimeError::refused(&*refused)),
-                "{method}"
-            );
-        }
-        // The call was never sent, so it changed nothing.
-        for method in WRITES {
-            assert_eq!(
-                write(&runtime, method).await,
-                Err(RuntimeError::refused(&*refused)),
-                "{method}"
-            );
+        // A write was never sent, so it changed nothing.
+        for method in READS.into_iter().chain(WRITES) {
+            let refused = Err(RuntimeError::refused(&*refused));
+            assert_eq!(call(&runtime, method).await, refused, "{method}");
         }
         server.clear();
         let missing = text("no such file: start the runtime, or name the socket that it listens on");
-        assert_eq!(
-            write(&runtime, "RemoveImage").await,
-            Err(RuntimeError::refused(missing))
-        );
+        let missing = Err(RuntimeError::refused(missing));
+        assert_eq!(call(&runtime, "RemoveImage").await, missing);
         server.restart();
         let containers = runtime.containers().await.expect("it is back");
         assert_eq!(containers.len(), 1);

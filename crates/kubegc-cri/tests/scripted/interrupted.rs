@@ -6,8 +6,7 @@ use tonic::Code;
 use crate::{
     busy::{busy_node as busy, left},
     server::{Fault, Rule, Server},
-    sim::Simulated,
-    world::{Reports, collect},
+    sim::{Reports, Simulated, collect},
 };
 
 /// The release whose rules the runs follow.

@@ -20,4 +20,3 @@ mod tables;
 mod wire;
 #[path = "../../../kubegc-node/tests/words.rs"]
 mod words;
-mod world;
