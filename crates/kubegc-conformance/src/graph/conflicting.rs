@@ -112,9 +112,9 @@ pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
         "1.28" => &["1.28", "latest"],
         other => &[other],
     };
-    for &release in releases {
-        let version = super::release(release)?;
-        replay_as(&case, version).map_err(|failure| failure.within(format_args!("as {release}")))?;
+    for &name in releases {
+        let version = release(name)?;
+        replay_as(&case, version).map_err(|failure| failure.within(format_args!("as {name}")))?;
     }
     Ok(())
 }

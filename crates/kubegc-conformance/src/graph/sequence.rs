@@ -1,25 +1,28 @@
 //! Replays one recorded sequence of events and attempts, comparing after every step.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use kubegc_core::{ObjectRef, OwnerReference, Uid};
+use kubegc_core::{Catalog, ObjectRef, OwnerReference, StoreError, Uid};
 use kubegc_objects::{
-    Request,
+    Request, Response,
     collector::InvalidNamespace,
     graph::{Event, NodeId},
 };
 
 use super::{
-    calls::Script,
-    format::{Action, GraphNode, Input, Item, Object, Out, Sequence, Step, references},
+    format::{Action, GraphNode, Input, Item, Object, Out, Sent, Sequence, Step, references},
     items::{Serials, describe},
     machine::{DELETE, Machine, ORPHAN, Seen},
 };
-use crate::{Failure, Report, failure::equal, recording::Case};
+use crate::{
+    Failure, Report,
+    failure::{equal, shown},
+    recording::{Case, release},
+};
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Sequence = case.read()?;
-    let version = super::release(&case.semantics)?;
+    let version = release(&case.semantics)?;
     let catalog = super::catalog()?;
     let mut replay = Replay {
         ids: case.ids.iter().map(|id| id.0.clone()).collect(),
@@ -194,4 +197,54 @@ fn event_text(warning: &InvalidNamespace) -> String {
     } = &warning.dependent;
     let reason = InvalidNamespace::REASON;
     format!("Warning {reason} {warning} involved={api_version}|{kind}|{namespace}|{name}|{uid}")
+}
+
+fn response(action: &Action) -> Result<Response, Failure> {
+    let Sent { verb, ns, name, .. } = &action.request;
+    let meta = action.obj.as_ref().map(|object| Arc::new(object.meta(ns, name)));
+    Ok(match action.code {
+        200..=299 if verb == "get" => Response::Found(meta.ok_or_else(|| {
+            Failure::unreadable(format!("a successful get of {ns}/{name} without an object"))
+        })?),
+        200..=299 => Response::Applied(meta),
+        code => StoreError::from_status(code, "", None).into(),
+    })
+}
+
+/// Recorded requests that are sent one after another.
+struct Script<'a> {
+    sent: usize,
+    left: Vec<&'a Action>,
+    /// Whether requests on different objects may come in any order.
+    grouped: bool,
+}
+
+impl<'a> Script<'a> {
+    fn new(actions: &'a [Action], grouped: bool) -> Self {
+        Self {
+            sent: 0,
+            left: actions.iter().collect(),
+            grouped,
+        }
+    }
+
+    /// Responds to a request, if it is the next one recorded (of its object, where they are grouped).
+    fn request(&mut self, catalog: &Catalog, request: &Request) -> Result<Response, Failure> {
+        let got = Sent::of(catalog, request);
+        let object = |sent: &Sent| (sent.res.clone(), sent.ns.clone(), sent.name.clone());
+        let is_next = |action: &&Action| !self.grouped || object(&action.request) == object(&got);
+        let Some(at) = self.left.iter().position(is_next) else {
+            return Err(Failure::new("actions", "no further request", shown(&got)));
+        };
+        let action = self.left.remove(at);
+        equal(&format!("action {}", self.sent), &action.request, &got)?;
+        self.sent += 1;
+        response(action)
+    }
+
+    /// Whether every recorded request was sent.
+    fn finish(&self) -> Result<(), Failure> {
+        let left: Vec<&Sent> = self.left.iter().map(|action| &action.request).collect();
+        equal("actions", &left, &Vec::<&Sent>::new())
+    }
 }

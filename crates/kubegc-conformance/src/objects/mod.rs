@@ -9,7 +9,6 @@ mod compare;
 mod format;
 mod guided;
 mod namespace_controller;
-mod plan;
 mod scene;
 mod unguided;
 mod world;
@@ -21,7 +20,12 @@ use kubegc_sim::ApiServer;
 use serde_json::Value;
 
 pub use self::format::Scenario;
-use self::{client::Client, format::Outcome, plan::Plan, scene::Scene, world::World};
+use self::{
+    client::Client,
+    format::{Outcome, Plan, Write},
+    scene::Scene,
+    world::World,
+};
 use crate::{Failure, Report, recording::Case};
 
 /// Number of unguided runs; half of them must reach recorded states.
@@ -119,7 +123,7 @@ fn accepted(start: &World<'_>) -> Result<(), Failure> {
         let shown: Vec<Vec<String>> = outcome
             .checkpoints
             .iter()
-            .map(|checkpoint| checkpoint.gc_writes.iter().map(plan::recorded_text).collect())
+            .map(|checkpoint| checkpoint.gc_writes.iter().map(Write::text).collect())
             .collect();
         if outcome.calls_by_client.is_some() && first != Some(&shown) {
             return Err(Failure::new(
