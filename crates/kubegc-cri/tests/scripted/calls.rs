@@ -1,10 +1,11 @@
-//! Single calls: messages on the wire, the meaning of errors, and the client's recovery.
+//! Single calls: messages on the wire, the meaning of errors, large listings, deadlines, and the client's
+//! recovery.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_core::{Runtime, RuntimeError};
-use kubegc_cri::CriRuntime;
-use tokio::sync::Notify;
+use kubegc_cri::{CriRuntime, Options};
+use tokio::{sync::Notify, time::Instant};
 use tonic::Code;
 
 use crate::{
@@ -309,4 +310,119 @@ async fn clones_share_a_runtime_and_calls_run_concurrently() {
     );
     until.notify_one();
     assert_eq!(held.await.expect("no panic").expect("listed").len(), 1);
+}
+
+#[tokio::test]
+async fn a_long_listing_is_read_and_one_beyond_the_limit_is_an_error() {
+    let annotations: BTreeMap<_, _> = [("note".to_owned(), "x".repeat(10_000))].into();
+    let wordy = |index: usize| wire::Container {
+        annotations: annotations.clone(),
+        ..container(&format!("c{index}"))
+    };
+    let server = Server::start(Reported::new(Tables {
+        containers: (0..600).map(wordy).collect(),
+        ..Tables::default()
+    }));
+    let runtime = server.connect().await;
+    assert_eq!(
+        runtime
+            .containers()
+            .await
+            .expect("6 MB are below the limit")
+            .len(),
+        600
+    );
+    server.backend.tables().containers.extend((600..1_700).map(wordy));
+    let error = runtime.containers().await.expect_err("17 MB are above the limit");
+    let RuntimeError::Refused { message } = &error else {
+        panic!("{error:?}")
+    };
+    assert!(
+        message.starts_with(
+            "rpc error: code = OutOfRange desc = Error, decoded message length too large: found 17"
+        ) && message.ends_with("bytes, the limit is: 16777216 bytes"),
+        "{message}"
+    );
+    let mut options = Options::default();
+    options.message_bytes_max = 32 * 1024 * 1024;
+    let roomy = CriRuntime::connect(&server.endpoint(), options)
+        .await
+        .expect("it speaks CRI v1");
+    assert_eq!(roomy.containers().await.expect("32 MiB are allowed").len(), 1_700);
+    assert_eq!(
+        runtime.images().await.map(|images| images.len()),
+        Ok(0),
+        "the connection is still good"
+    );
+}
+
+// Calls without a response in time. Tokio's clock is paused once the runtime has the call, so no test waits.
+
+/// The error of a late call.
+const LATE: &str = "rpc error: code = DeadlineExceeded desc = context deadline exceeded";
+
+/// A runtime that does not respond after the handshake, and a client.
+async fn unresponsive(request_timeout: Duration) -> (Server<Reported>, CriRuntime) {
+    let server = small();
+    let mut options = Options::default();
+    options.request_timeout = request_timeout;
+    let runtime = CriRuntime::connect(&server.endpoint(), options)
+        .await
+        .expect("it speaks CRI v1");
+    server.take_calls();
+    server.script([Rule::always("*", Fault::Hang)]);
+    (server, runtime)
+}
+
+/// The result of a call, and its duration by tokio's clock, which advances only to the next timer once
+/// the runtime has the call.
+async fn late<T>(server: &Server<Reported>, method: &str, call: impl Future<Output = T>) -> (T, Duration) {
+    let began = Instant::now();
+    let stopping = async {
+        server.called(method).await;
+        tokio::time::pause();
+    };
+    let (result, ()) = tokio::join!(call, stopping);
+    let passed = began.elapsed();
+    tokio::time::resume();
+    server.take_calls();
+    (result, passed)
+}
+
+#[tokio::test]
+async fn a_missed_deadline_refuses_a_read_and_makes_a_write_unknown() {
+    // Another one than the default.
+    let timeout = Duration::from_secs(130);
+    let (server, runtime) = unresponsive(timeout).await;
+    let refused = || RuntimeError::refused(LATE);
+    let unknown = || RuntimeError::unknown(LATE);
+    let took = |passed: Duration, timeout: Duration| {
+        assert!(
+            passed >= timeout && passed < timeout + Duration::from_secs(60),
+            "{passed:?}"
+        );
+    };
+    let (result, passed) = late(&server, "ListContainers", runtime.containers()).await;
+    assert_eq!(result, Err(refused()));
+    took(passed, timeout);
+    let (result, passed) = late(&server, "ListImages", runtime.images()).await;
+    assert_eq!(result, Err(refused()));
+    took(passed, timeout);
+    let (result, passed) = late(&server, "RemoveImage", runtime.remove_image("i", "")).await;
+    assert_eq!(result, Err(unknown()));
+    took(passed, timeout);
+    // The grace period is added, so the deadline does not end before it.
+    let (result, passed) = late(&server, "StopContainer", runtime.stop_container("c", 300)).await;
+    assert_eq!(result, Err(unknown()));
+    took(passed, Duration::from_secs(430));
+
+    server.script([]);
+    assert_eq!(
+        runtime
+            .containers()
+            .await
+            .expect("the client is still good")
+            .len(),
+        1
+    );
 }
