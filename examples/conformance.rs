@@ -6,10 +6,10 @@
 //! also prints for how many terminating objects the recording supports the reason: no case fails by it.
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
-use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Instant};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Parser;
-use kubegc_conformance::runner::{Options, recordings, replay};
+use kubegc_conformance::{Options, Report, recordings, replay};
 
 /// Replays recordings of the real collector against kubegc.
 #[derive(Parser)]
@@ -32,9 +32,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
     let options = Options { only: arguments.case };
     let is_single = options.only.is_some();
-    let (mut passed, mut failed) = (0, 0);
-    let (mut supported_reasons, mut reasons) = (0, 0);
-    let mut requests = BTreeMap::<String, (usize, usize)>::new();
+    let mut total = Report::default();
     for path in recordings(&arguments.paths)? {
         #[expect(clippy::disallowed_methods, reason = "the time is only shown")]
         let begin = Instant::now();
@@ -43,15 +41,18 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         if is_single && report.passed + report.failed.len() == 0 {
             continue;
         }
-        let file_reasons = report.supported_reasons + report.unsupported_reasons.len();
-        let shown_reasons = match file_reasons {
+        let shown_reasons = match report.reasons() {
             0 => String::new(),
             all => format!("; reasons {} of {all}", report.supported_reasons),
         };
         println!(
             "{} ({}): {} passed, {} failed{shown_reasons}, {seconds:.2} s",
             path.display(),
-            report.kind,
+            if report.kind.is_empty() {
+                "no cases"
+            } else {
+                report.kind
+            },
             report.passed,
             report.failed.len()
         );
@@ -68,26 +69,19 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
                 println!("  note: {note}");
             }
         }
-        for (category, (agree, all)) in report.requests {
-            let counts = requests.entry(category).or_default();
-            counts.0 += agree;
-            counts.1 += all;
-        }
-        supported_reasons += report.supported_reasons;
-        reasons += file_reasons;
-        passed += report.passed;
-        failed += report.failed.len();
+        total.add(report);
     }
-    for (category, (agree, all)) in requests {
+    for (category, (agree, all)) in &total.requests {
         println!("{category}: {agree} of {all} requests agree");
     }
     // Rounded down: 100 % means all of them.
+    let (supported_reasons, reasons) = (total.supported_reasons, total.reasons());
     if let Some(permille) = (supported_reasons * 1000).checked_div(reasons) {
         let percent = permille as f64 / 10.0;
         println!("{supported_reasons} of {reasons} reasons are supported ({percent} %)");
     }
-    println!("{passed} passed, {failed} failed");
-    Ok(if failed == 0 {
+    println!("{} passed, {} failed", total.passed, total.failed.len());
+    Ok(if total.failed.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

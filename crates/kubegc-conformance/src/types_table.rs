@@ -18,7 +18,7 @@ use std::{
 use regex::Regex;
 use serde_json::Value;
 
-use crate::{failure::pattern, runner::open};
+use crate::{failure::pattern, recording::open};
 
 /// The types and resources of one release.
 #[derive(Debug)]

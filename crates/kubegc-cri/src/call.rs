@@ -1,6 +1,6 @@
 //! Sends CRI requests with a deadline, and maps failures to [`RuntimeError`].
 
-use std::{error::Error as _, fmt, time::Duration};
+use std::{error::Error as _, fmt, path::PathBuf, time::Duration};
 
 use kubegc_core::RuntimeError;
 use prost::Message;
@@ -8,40 +8,41 @@ use tonic::{Code, Request, Status, client::Grpc, codegen::http::uri::PathAndQuer
 use tonic_prost::ProstCodec;
 use tracing::Instrument;
 
-use crate::socket::NotSent;
+use crate::ConnectError;
 
-/// The service of containers and sandboxes.
-pub(crate) const RUNTIME: &str = "runtime.v1.RuntimeService";
-/// The service of images.
-pub(crate) const IMAGES: &str = "runtime.v1.ImageService";
-
-/// A CRI method, with the properties that its failures depend on.
+/// A CRI method.
 #[derive(Clone, Copy)]
 pub(crate) struct Method {
     pub(crate) service: &'static str,
     pub(crate) name: &'static str,
-    /// Whether it changes the state of the runtime.
-    pub(crate) writes: bool,
 }
 
 impl Method {
-    /// A method that only reads.
-    pub(crate) const fn reads(service: &'static str, name: &'static str) -> Self {
-        Self {
-            service,
-            name,
-            writes: false,
-        }
+    /// A method of the service of containers and sandboxes.
+    pub(crate) const fn of_runtime(name: &'static str) -> Self {
+        let service = "runtime.v1.RuntimeService";
+        Self { service, name }
     }
 
-    /// A method that changes the state of the runtime.
-    pub(crate) const fn writes(service: &'static str, name: &'static str) -> Self {
-        Self {
-            service,
-            name,
-            writes: true,
-        }
+    /// A method of the service of images.
+    pub(crate) const fn of_images(name: &'static str) -> Self {
+        let service = "runtime.v1.ImageService";
+        Self { service, name }
     }
+}
+
+/// The reason why a request was not sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotSent {
+    /// The socket cannot be opened.
+    #[error(transparent)]
+    Closed(ConnectError),
+    /// The socket can be opened, but the connection of the request is closed.
+    #[error(
+        "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
+        path.display()
+    )]
+    Disconnected { path: PathBuf },
 }
 
 /// A request that failed.
@@ -116,20 +117,25 @@ impl Failure {
         }
     }
 
-    /// Converts the failure to the error of the method.
-    ///
-    /// The outcome of a failed read, or of a write that was not sent, is known: nothing changed. An error
-    /// response to a write does not show whether the write was performed in part, for any code: the
-    /// runtime also forwards errors of the services that it calls.
-    pub(crate) fn into_error(self, method: Method) -> RuntimeError {
-        let nothing_changed = !method.writes || self.not_sent.is_some();
+    /// The error of a read: nothing changed.
+    pub(crate) fn of_read(self, method: Method) -> RuntimeError {
         match self.code {
             Code::NotFound => RuntimeError::NotFound,
             Code::Unimplemented => RuntimeError::NotSupported {
                 operation: method.name,
             },
-            _ if nothing_changed => RuntimeError::refused(self.to_string()),
-            _ => RuntimeError::unknown(self.to_string()),
+            _ => RuntimeError::refused(self.to_string()),
+        }
+    }
+
+    /// The error of a write. If it was not sent, nothing changed. An error response does not show whether the
+    /// write was performed in part, for any code: the runtime also forwards errors of the services that it
+    /// calls.
+    pub(crate) fn of_write(self, method: Method) -> RuntimeError {
+        let is_sent = self.not_sent.is_none();
+        match self.of_read(method) {
+            RuntimeError::Refused { message } if is_sent => RuntimeError::Unknown { message },
+            error => error,
         }
     }
 }

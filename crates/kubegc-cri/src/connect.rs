@@ -1,15 +1,15 @@
 //! Connects to a runtime, and checks that it serves CRI v1.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use tonic::{Code, client::Grpc, transport::Channel};
 
 use crate::{
-    ConnectError, Endpoint, Options,
+    ConnectError, Endpoint, Options, RuntimeVersion,
     bindings::{ImageFsInfoRequest, ImageFsInfoResponse, VersionRequest, VersionResponse},
-    call::{Failure, IMAGES, Method, RUNTIME, call},
-    file_systems::Measurements,
-    socket::{Listing, NotSent, Socket},
+    call::{Failure, Method, NotSent, call},
+    file_systems::{METHOD, Measurements},
+    socket::{Listing, Socket},
 };
 
 /// The version of the kubelet's runtime API, a field of the `Version` request.
@@ -47,23 +47,6 @@ pub struct CriRuntime {
     pub(crate) options: Arc<Options>,
     pub(crate) measurements: Arc<Measurements>,
     version: RuntimeVersion,
-}
-
-/// A runtime's response to `Version`.
-#[non_exhaustive]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct RuntimeVersion {
-    /// The name of the runtime, such as `containerd` or `cri-o`.
-    pub name: Arc<str>,
-    pub version: Arc<str>,
-    /// The version of CRI: `v1`. cri-dockerd reports the version of Docker's API instead.
-    pub api_version: Arc<str>,
-}
-
-impl fmt::Display for RuntimeVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} (CRI {})", self.name, self.version, self.api_version)
-    }
 }
 
 impl CriRuntime {
@@ -169,7 +152,7 @@ async fn version(
     let request = VersionRequest {
         version: KUBELET_API_VERSION.to_owned(),
     };
-    let method = Method::reads(RUNTIME, "Version");
+    let method = Method::of_runtime("Version");
     let reported: VersionResponse = call(client, method, "", timeout, request)
         .await
         .map_err(|failure| failed(endpoint, method, timeout, failure))?;
@@ -204,11 +187,10 @@ async fn check_image_service(
     client: &Grpc<Channel>,
     timeout: Duration,
 ) -> Result<(), ConnectError> {
-    let method = Method::reads(IMAGES, "ImageFsInfo");
-    let response = call::<_, ImageFsInfoResponse>(client, method, "", timeout, ImageFsInfoRequest {});
+    let response = call::<_, ImageFsInfoResponse>(client, METHOD, "", timeout, ImageFsInfoRequest {});
     match response.await {
         Err(failure) if failure.no_response || failure.code == Code::Unimplemented => {
-            Err(failed(endpoint, method, timeout, failure))
+            Err(failed(endpoint, METHOD, timeout, failure))
         }
         _ => Ok(()),
     }

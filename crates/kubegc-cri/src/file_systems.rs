@@ -16,9 +16,9 @@ use rustix::{
 use tokio::{sync::Semaphore, time::Instant};
 
 use crate::{
-    CriRuntime,
-    bindings::{FilesystemUsage, ImageFsInfoRequest, ImageFsInfoResponse},
-    call::{Failure, IMAGES, Method},
+    Options,
+    bindings::FilesystemUsage,
+    call::{Failure, Method},
 };
 
 /// The file systems of a runtime.
@@ -44,78 +44,14 @@ pub struct MountedFileSystem {
     /// it.
     pub mountpoint: Arc<str>,
     /// The measurement. The runtime reports the used bytes. The other fields are `None` if the directory
-    /// cannot be measured. With a [`host_root`](crate::Options::host_root) other than `/`, symbolic links are
+    /// cannot be measured. With a [`host_root`](Options::host_root) other than `/`, symbolic links are
     /// resolved relative to it, so that no other file system is measured. Where that is not supported (before
     /// Linux 5.6, or not Linux), the fields are `None`.
     pub file_system: FileSystem,
 }
 
-const METHOD: Method = Method::reads(IMAGES, "ImageFsInfo");
-
-impl CriRuntime {
-    /// Measures all file systems that the runtime reports, and returns them in the order of the response.
-    ///
-    /// # Errors
-    /// The request failed, or a measurement took longer than the request timeout: the server of a network
-    /// file system may be unavailable. All clones together measure one file system at a time. If a
-    /// measurement is blocked for longer than the timeout, further ones fail immediately.
-    ///
-    /// # Upstream
-    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There, capacity and available bytes are also missing
-    /// if the directory does not exist, or is on no known device.
-    pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
-        let usages = self.usages().await?;
-        Ok(FileSystems {
-            images: self.measured(usages.image_filesystems).await?,
-            containers: self.measured(usages.container_filesystems).await?,
-        })
-    }
-
-    /// Measures the first file system with images. Does not measure the others.
-    pub(crate) async fn first_image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        match self.usages().await?.image_filesystems.into_iter().next() {
-            Some(first) => Ok(self.measure(first).await?.file_system),
-            None => Err(RuntimeError::refused("imageFs information is unavailable")),
-        }
-    }
-
-    async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
-        Ok(self
-            .images
-            .socket
-            .read(METHOD, "", ImageFsInfoRequest {})
-            .await?
-            .0)
-    }
-
-    async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {
-        let mut mounted = Vec::with_capacity(usages.len());
-        for usage in usages {
-            mounted.push(self.measure(usage).await?);
-        }
-        Ok(mounted)
-    }
-
-    async fn measure(&self, usage: FilesystemUsage) -> Result<MountedFileSystem, RuntimeError> {
-        let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
-        let (directory, options) = (Arc::clone(&mountpoint), Arc::clone(&self.options));
-        let measured = self
-            .measurements
-            .run(&mountpoint, self.options.request_timeout, move || {
-                measure_directory(&options.host_root, &directory)
-            })
-            .await?;
-        let mut file_system = measured.unwrap_or_else(|error| {
-            tracing::warn!(%mountpoint, error, "the file system cannot be measured: its capacity is unknown");
-            FileSystem::default()
-        });
-        file_system.used_bytes = usage.used_bytes.map(|used| used.value);
-        Ok(MountedFileSystem {
-            mountpoint,
-            file_system,
-        })
-    }
-}
+/// The method that reports file systems.
+pub(crate) const METHOD: Method = Method::of_images("ImageFsInfo");
 
 /// Serializes measurements of file systems, so that at most one thread is blocked.
 #[derive(Debug)]
@@ -138,6 +74,28 @@ impl Default for Measurements {
 }
 
 impl Measurements {
+    /// Measures the file system that the runtime reports.
+    pub(crate) async fn measure(
+        &self,
+        usage: FilesystemUsage,
+        options: &Arc<Options>,
+    ) -> Result<MountedFileSystem, RuntimeError> {
+        let mountpoint: Arc<str> = usage.fs_id.unwrap_or_default().mountpoint.into();
+        let (directory, options) = (Arc::clone(&mountpoint), Arc::clone(options));
+        let measured = self.run(&mountpoint, options.request_timeout, move || {
+            measure_directory(&options.host_root, &directory)
+        });
+        let mut file_system = measured.await?.unwrap_or_else(|error| {
+            tracing::warn!(%mountpoint, error, "the file system cannot be measured: its capacity is unknown");
+            FileSystem::default()
+        });
+        file_system.used_bytes = usage.used_bytes.map(|used| used.value);
+        Ok(MountedFileSystem {
+            mountpoint,
+            file_system,
+        })
+    }
+
     /// Runs a measurement on a thread that may block. It waits for a measurement in progress, until the
     /// timeout of that one. A blocked thread keeps its permit until it ends.
     async fn run<T: Send + 'static>(
@@ -157,7 +115,7 @@ impl Measurements {
                 .as_ref()
                 .map_or_else(Arc::default, |(blocked, _)| Arc::clone(blocked));
             let prefix = format!("statvfs {mountpoint}: not started, because statvfs {blocked} is blocked: ");
-            return Err(Failure::deadline(&prefix).into_error(METHOD));
+            return Err(Failure::deadline(&prefix).of_read(METHOD));
         };
         *current() = Some((Arc::clone(mountpoint), Instant::now()));
         let in_progress = Arc::clone(&self.current);
@@ -171,7 +129,7 @@ impl Measurements {
             Ok(Ok(measured)) => Ok(measured),
             // The closure does not panic, so the task was cancelled by a shutdown.
             Ok(Err(_)) => Err(RuntimeError::refused("the tokio runtime is shutting down")),
-            Err(_) => Err(Failure::deadline(&format!("statvfs {mountpoint}: ")).into_error(METHOD)),
+            Err(_) => Err(Failure::deadline(&format!("statvfs {mountpoint}: ")).of_read(METHOD)),
         }
     }
 }

@@ -166,8 +166,9 @@ mod read;
 mod runtime;
 mod socket;
 mod status;
+mod version;
 
-pub use connect::{CriRuntime, RuntimeVersion};
+pub use connect::CriRuntime;
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::ConnectError;
 pub use file_systems::{FileSystems, MountedFileSystem};
@@ -176,6 +177,7 @@ pub use logs::HostLogs;
 pub use options::Options;
 pub use pods::ReadySandboxes;
 pub use status::{Condition, RuntimeStatus};
+pub use version::RuntimeVersion;
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -10,19 +10,52 @@ use kubegc_core::{
 use prost::Message;
 
 use crate::{
-    CriRuntime,
+    CriRuntime, FileSystems, MountedFileSystem,
     bindings::{
-        ContainerStatusRequest, ContainerStatusResponse, ImageSpec, ImageStatusRequest, ImageStatusResponse,
-        ListContainersRequest, ListContainersResponse, ListImagesRequest, ListImagesResponse,
-        ListPodSandboxRequest, ListPodSandboxResponse, RemoveContainerRequest, RemoveImageRequest,
-        RemovePodSandboxRequest, StopContainerRequest, StopPodSandboxRequest,
+        ContainerStatusRequest, ContainerStatusResponse, FilesystemUsage, ImageFsInfoRequest,
+        ImageFsInfoResponse, ImageSpec, ImageStatusRequest, ImageStatusResponse, ListContainersRequest,
+        ListContainersResponse, ListImagesRequest, ListImagesResponse, ListPodSandboxRequest,
+        ListPodSandboxResponse, RemoveContainerRequest, RemoveImageRequest, RemovePodSandboxRequest,
+        StopContainerRequest, StopPodSandboxRequest,
     },
-    call::{IMAGES, Method, RUNTIME, call},
+    call::{Method, call},
+    file_systems::METHOD,
     read::{self, Keyed},
     socket::Listing,
 };
 
 impl CriRuntime {
+    /// Measures all file systems that the runtime reports, and returns them in the order of the response.
+    ///
+    /// # Errors
+    /// The request failed, or a measurement took longer than the request timeout: the server of a network
+    /// file system may be unavailable. All clones together measure one file system at a time. If a
+    /// measurement is blocked for longer than the timeout, further ones fail immediately.
+    ///
+    /// # Upstream
+    /// `ImageFsStats` of `stats/cri_stats_provider.go`. There, capacity and available bytes are also missing
+    /// if the directory does not exist, or is on no known device.
+    pub async fn file_systems(&self) -> Result<FileSystems, RuntimeError> {
+        let usages = self.usages().await?;
+        Ok(FileSystems {
+            images: self.measured(usages.image_filesystems).await?,
+            containers: self.measured(usages.container_filesystems).await?,
+        })
+    }
+
+    async fn measured(&self, usages: Vec<FilesystemUsage>) -> Result<Vec<MountedFileSystem>, RuntimeError> {
+        let mut mounted = Vec::with_capacity(usages.len());
+        for usage in usages {
+            mounted.push(self.measurements.measure(usage, &self.options).await?);
+        }
+        Ok(mounted)
+    }
+
+    async fn usages(&self) -> Result<ImageFsInfoResponse, RuntimeError> {
+        let (response, _) = self.images.socket.read(METHOD, "", ImageFsInfoRequest {}).await?;
+        Ok(response)
+    }
+
     /// Lists all objects of one kind, and records the connection of the listing.
     async fn list<Q, A, W, T>(
         &self,
@@ -60,11 +93,11 @@ impl CriRuntime {
         // Before the check, so that the request cannot use a connection that is created after it.
         let connection = listings[0].socket.connection();
         if let Some(listing) = listings.iter().find(|listing| !listing.is_current()) {
-            return Err(listing.socket.closed().into_error(method));
+            return Err(listing.socket.closed().of_write(method));
         }
         let timeout = self.options.request_timeout.saturating_add(grace);
         let response = call(&connection.client, method, id, timeout, message).await;
-        match response.map_err(|failure| failure.into_error(method)) {
+        match response.map_err(|failure| failure.of_write(method)) {
             // The responses to writes are empty messages.
             Ok(()) | Err(RuntimeError::NotFound) => Ok(()),
             Err(error) => Err(error),
@@ -75,7 +108,7 @@ impl CriRuntime {
 #[async_trait]
 impl Runtime for CriRuntime {
     async fn containers(&self) -> Result<Vec<Arc<Container>>, RuntimeError> {
-        let method = Method::reads(RUNTIME, "ListContainers");
+        let method = Method::of_runtime("ListContainers");
         let entries = |response: ListContainersResponse| response.containers;
         let message = ListContainersRequest {};
         self.list(&self.containers, method, message, entries, read::container)
@@ -83,7 +116,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn sandboxes(&self) -> Result<Vec<Arc<Sandbox>>, RuntimeError> {
-        let method = Method::reads(RUNTIME, "ListPodSandbox");
+        let method = Method::of_runtime("ListPodSandbox");
         let entries = |response: ListPodSandboxResponse| response.items;
         let message = ListPodSandboxRequest {};
         self.list(&self.sandboxes, method, message, entries, read::sandbox)
@@ -91,7 +124,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        let method = Method::reads(IMAGES, "ListImages");
+        let method = Method::of_images("ListImages");
         let entries = |response: ListImagesResponse| response.images;
         let message = ListImagesRequest {};
         self.list(&self.images, method, message, entries, read::image)
@@ -99,11 +132,14 @@ impl Runtime for CriRuntime {
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        self.first_image_file_system().await
+        match self.usages().await?.image_filesystems.into_iter().next() {
+            Some(first) => Ok(self.measurements.measure(first, &self.options).await?.file_system),
+            None => Err(RuntimeError::refused("imageFs information is unavailable")),
+        }
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
-        let method = Method::reads(RUNTIME, "ContainerStatus");
+        let method = Method::of_runtime("ContainerStatus");
         let message = ContainerStatusRequest {
             container_id: id.to_owned(),
             verbose: false,
@@ -117,7 +153,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn image_id(&self, reference: &str) -> Result<Option<Arc<str>>, RuntimeError> {
-        let method = Method::reads(IMAGES, "ImageStatus");
+        let method = Method::of_images("ImageStatus");
         let message = ImageStatusRequest {
             image: Some(image_spec(reference, "")),
             verbose: false,
@@ -136,7 +172,7 @@ impl Runtime for CriRuntime {
 
     /// As upstream, the timeout is longer by the grace period.
     async fn stop_container(&self, id: &str, grace_seconds: u32) -> Result<(), RuntimeError> {
-        let method = Method::writes(RUNTIME, "StopContainer");
+        let method = Method::of_runtime("StopContainer");
         let message = StopContainerRequest {
             container_id: id.to_owned(),
             timeout: i64::from(grace_seconds),
@@ -147,7 +183,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_container(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes(RUNTIME, "RemoveContainer");
+        let method = Method::of_runtime("RemoveContainer");
         let container_id = id.to_owned();
         let message = RemoveContainerRequest { container_id };
         let listings = [&*self.containers];
@@ -155,7 +191,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn stop_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes(RUNTIME, "StopPodSandbox");
+        let method = Method::of_runtime("StopPodSandbox");
         let pod_sandbox_id = id.to_owned();
         let message = StopPodSandboxRequest { pod_sandbox_id };
         let listings = [&*self.sandboxes, &self.containers];
@@ -163,7 +199,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_sandbox(&self, id: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes(RUNTIME, "RemovePodSandbox");
+        let method = Method::of_runtime("RemovePodSandbox");
         let pod_sandbox_id = id.to_owned();
         let message = RemovePodSandboxRequest { pod_sandbox_id };
         let listings = [&*self.sandboxes, &self.containers];
@@ -171,7 +207,7 @@ impl Runtime for CriRuntime {
     }
 
     async fn remove_image(&self, id: &str, runtime_handler: &str) -> Result<(), RuntimeError> {
-        let method = Method::writes(IMAGES, "RemoveImage");
+        let method = Method::of_images("RemoveImage");
         let image = Some(image_spec(id, runtime_handler));
         let message = RemoveImageRequest { image };
         let listings = [&*self.images, &self.containers];

@@ -5,7 +5,7 @@
 //! is opened once and never reopened: its successor is another connection with the next number.
 
 use std::{
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -23,22 +23,8 @@ use tonic::{
 
 use crate::{
     ConnectError, Endpoint, Options,
-    call::{Failure, Method, call},
+    call::{Failure, Method, NotSent, call},
 };
-
-/// The reason why a request was not sent.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum NotSent {
-    /// The socket cannot be opened.
-    #[error(transparent)]
-    Closed(ConnectError),
-    /// The socket can be opened, but the connection of the request is closed.
-    #[error(
-        "{}: the connection of the listing is closed, and another runtime may listen there now: list again",
-        path.display()
-    )]
-    Disconnected { path: PathBuf },
-}
 
 /// A connection to a socket. It is opened by its first request and never reopened.
 #[derive(Clone, Debug)]
@@ -110,7 +96,7 @@ impl Socket {
             }
             response => response,
         };
-        response.map_err(|failure| failure.into_error(method))
+        response.map_err(|failure| failure.of_read(method))
     }
 
     /// The failure of a request that is not sent because its connection is closed.

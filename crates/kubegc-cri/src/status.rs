@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::{
     CriRuntime,
     bindings::{StatusRequest, StatusResponse},
-    call::{Method, RUNTIME},
+    call::Method,
     read::incomplete,
 };
 
@@ -51,7 +51,7 @@ impl CriRuntime {
     /// # Errors
     /// The request failed, or the response has no status.
     pub async fn status(&self) -> Result<RuntimeStatus, RuntimeError> {
-        let method = Method::reads(RUNTIME, "Status");
+        let method = Method::of_runtime("Status");
         let message = StatusRequest { verbose: true };
         let (response, _) = self.containers.socket.read(method, "", message).await?;
         read(response).ok_or_else(|| incomplete(method.name, "status is missing"))

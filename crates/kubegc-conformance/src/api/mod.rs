@@ -15,10 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::matching::Matcher;
-use crate::{
-    Failure,
-    runner::{self, Report},
-};
+use crate::{Failure, Report, namespaces::create_namespaces, recording};
 
 /// The time at which a replayed case begins. No recording contains this day, so a date of this day was set by
 /// the server.
@@ -67,7 +64,7 @@ struct Response {
 }
 
 /// Replays one case. It passes where every response agrees.
-pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(), Failure> {
+pub(crate) fn replay(case: &recording::Case<'_>, report: &mut Report) -> Result<(), Failure> {
     let case: Case = case.read()?;
     let mut server = server(&case)?;
     let keeps_managers = case.managed_fields == "kept";
@@ -87,7 +84,7 @@ pub(crate) fn replay(case: &runner::Case<'_>, report: &mut Report) -> Result<(),
         }
     }
     let (all, failed) = (case.requests.len(), differences.len());
-    report.requests = Some((case.category, all - failed, all));
+    report.requests.insert(case.category, (all - failed, all));
     if differences.is_empty() {
         return Ok(());
     }
@@ -108,7 +105,7 @@ fn server(case: &Case) -> Result<ApiServer, Failure> {
     server.set_now(Timestamp::parse(BEGIN).map_err(Failure::unreadable)?);
     let names = ["default", "kube-system", "kube-public", "kube-node-lease"];
     let names = names.into_iter().chain(case.namespace.as_deref());
-    runner::create_namespaces(&mut server, names)?;
+    create_namespaces(&mut server, names)?;
     create_service_range(&mut server)?;
     Ok(server)
 }

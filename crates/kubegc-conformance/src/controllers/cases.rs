@@ -14,11 +14,11 @@ use serde_json::{Value, json};
 
 use super::{
     lines::Order,
-    live::{Live, Outcome, list, text},
+    live::{Live, Outcome},
     outside::PROVISIONED_BY,
-    server::staying,
+    server::{list, staying, text},
 };
-use crate::{Failure, failure::equal, runner::release};
+use crate::{Failure, failure::equal, recording::release};
 
 type Result<T = (), E = Failure> = std::result::Result<T, E>;
 

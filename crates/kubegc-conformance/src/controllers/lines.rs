@@ -4,10 +4,7 @@ use kubegc_core::{DeleteOptions, deletion::Propagation, record::Resource};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{
-    live::text,
-    server::{Call, Place, Refusal, Server, full_resource, plain},
-};
+use super::server::{Call, Place, Refusal, Server, full_resource, plain, text};
 use crate::{Failure, failure::equal};
 
 /// One entry of `actions`.

@@ -22,7 +22,7 @@ use super::{
         write_line,
     },
     outside::{cloud_response, plugin},
-    server::{Call, Place, Refusal, Server, full_resource, is_expected},
+    server::{Call, Place, Refusal, Server, full_resource, is_expected, list, place},
 };
 use crate::{Failure, failure::equal};
 
@@ -63,16 +63,6 @@ impl Outcome {
     pub(super) fn error(&self) -> Option<&str> {
         self.errors.first().map(|(text, _)| text.as_str())
     }
-}
-
-/// The objects of a case's field.
-pub(super) fn list(value: &Value) -> &[Value] {
-    value.as_array().map_or(&[], Vec::as_slice)
-}
-
-/// The text of a field; empty where there is none.
-pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
-    value[key].as_str().unwrap_or_default()
 }
 
 /// The time of cases without one.
@@ -124,11 +114,7 @@ impl<'c> Live<'c> {
 
     /// The record of an object that the controller observes.
     fn record(&mut self, resource: Resource, object: &Value) -> Result<Record, Failure> {
-        let place = (
-            full_resource(resource.group(), resource.plural()),
-            text(&object["metadata"], "namespace").to_owned(),
-            text(&object["metadata"], "name").to_owned(),
-        );
+        let place = place(resource.group(), resource.plural(), object);
         let document = document(resource, object);
         let record = self.documents.read(resource, document.to_string().as_bytes());
         let record = record.map_err(|problem| Failure::unreadable(format!("{place:?}: {problem}")))?;

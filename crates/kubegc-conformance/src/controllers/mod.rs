@@ -13,14 +13,11 @@ mod server;
 
 use serde_json::Value;
 
-use crate::{
-    Failure,
-    runner::{Case, Report},
-};
+use crate::{Failure, Report, recording::Case};
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Value = case.read()?;
-    match live::text(&case, "mechanism") {
+    match server::text(&case, "mechanism") {
         "bootstrap_tokens" => cases::bootstrap_tokens(&case),
         "cloud_nodes" => cases::cloud_nodes(&case),
         "cronjob_history" => cases::cronjob_history(&case),

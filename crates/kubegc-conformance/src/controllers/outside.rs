@@ -4,7 +4,7 @@ use kubegc_controllers::{Cloud, CloudQuery, CloudResponse, Operated, Operation, 
 use kubegc_core::StoreError;
 use serde_json::Value;
 
-use super::live::text;
+use super::server::text;
 
 /// Upstream's conclusion from the responses of the case's cloud provider.
 ///

@@ -7,6 +7,16 @@ use kubegc_core::{StoreError, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// The objects of a case's field.
+pub(super) fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// The text of a field; empty where there is none.
+pub(super) fn text<'v>(value: &'v Value, key: &str) -> &'v str {
+    value[key].as_str().unwrap_or_default()
+}
+
 /// One request as it is sent. The fields are those of a recorded action.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
@@ -64,6 +74,12 @@ pub(super) fn full_resource(group: &str, resource: &str) -> String {
 /// Resource with group, namespace, name.
 pub(super) type Place = (String, String, String);
 
+/// The place of an object.
+pub(super) fn place(group: &str, resource: &str, object: &Value) -> Place {
+    let [namespace, name] = ["namespace", "name"].map(|key| text(&object["metadata"], key).to_owned());
+    (full_resource(group, resource), namespace, name)
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Refusal {
     pub(super) code: u16,
@@ -114,10 +130,9 @@ impl Server {
     }
 
     pub(super) fn put(&mut self, group: &str, resource: &str, object: &Value) {
-        let text = |key: &str| object["metadata"][key].as_str().unwrap_or_default().to_owned();
-        let place = (full_resource(group, resource), text("namespace"), text("name"));
+        let place = place(group, resource, object);
         let mut object = object.clone();
-        if text("resourceVersion").is_empty() {
+        if text(&object["metadata"], "resourceVersion").is_empty() {
             object["metadata"]["resourceVersion"] = self.next_version();
         }
         self.objects.insert(place, object);
@@ -220,15 +235,13 @@ impl Server {
 /// Whether an object has the expected uid and version, if they are given.
 pub(super) fn is_expected(guard: &Value, object: &Value) -> bool {
     ["uid", "resourceVersion"].into_iter().all(|key| {
-        let expected = guard[key].as_str().unwrap_or_default();
+        let expected = text(guard, key);
         expected.is_empty() || object["metadata"][key] == *expected
     })
 }
 
 fn has_finalizers(object: &Value) -> bool {
-    object["metadata"]["finalizers"]
-        .as_array()
-        .is_some_and(|all| !all.is_empty())
+    !list(&object["metadata"]["finalizers"]).is_empty()
 }
 
 /// A key of stored objects that a delete only marks as terminating, like pods in their grace period.

@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use super::{
     format::{EventType, Identity, Owner, Sent, ServerObject, references},
-    machine::{Machine, Seen},
+    machine::{DELETE, Machine, Seen},
 };
 use crate::{
-    Failure,
+    Failure, Report,
     failure::equal,
-    runner::{Case, Report, release},
+    recording::{Case, release},
 };
 
 #[derive(Deserialize)]
@@ -112,9 +112,9 @@ pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
         "1.28" => &["1.28", "latest"],
         other => &[other],
     };
-    for &release in releases {
-        let version = super::release(release)?;
-        replay_as(&case, version).map_err(|failure| failure.within(format_args!("as {release}")))?;
+    for &name in releases {
+        let version = release(name)?;
+        replay_as(&case, version).map_err(|failure| failure.within(format_args!("as {name}")))?;
     }
     Ok(())
 }
@@ -195,14 +195,14 @@ impl Replay<'_> {
     }
 
     fn attempt_to_delete(&mut self) -> Result<(), Failure> {
-        let Some(&node) = self.machine.delete.first() else {
+        let Some(&node) = self.machine.queues[DELETE].first() else {
             return Err(Failure::new("pending_delete", "one more", "none"));
         };
         let (server, actions) = (&mut self.server, &mut self.actions);
-        let catalog = self.machine.catalog();
-        let seen = self
-            .machine
-            .attempt_delete(node, |request| Ok(serve(catalog, server, actions, request)))?;
+        let catalog = self.machine.catalog;
+        let seen = self.machine.attempt(DELETE, node, |request| {
+            Ok(serve(catalog, server, actions, request))
+        })?;
         self.note(seen);
         Ok(())
     }
@@ -232,9 +232,10 @@ impl Replay<'_> {
         recorded.sort();
         replayed.sort();
         equal("graph", &recorded, &replayed)?;
+        let [delete, orphan] = &self.machine.queues;
         for (place, recorded, replayed) in [
-            ("pending_delete", &expected.pending_delete, &self.machine.delete),
-            ("pending_orphan", &expected.pending_orphan, &self.machine.orphan),
+            ("pending_delete", &expected.pending_delete, delete),
+            ("pending_orphan", &expected.pending_orphan, orphan),
         ] {
             let recorded: Vec<Item> = recorded.iter().map(Object::item).collect();
             equal(place, &recorded, &replayed.iter().map(item).collect::<Vec<_>>())?;

@@ -5,9 +5,9 @@
 use kubegc_core::{Catalog, KubernetesVersion, ObjectRef, version::behavior};
 use kubegc_objects::{
     Graph, Request, Response,
-    collector::{AttemptError, Conclusion, InvalidNamespace},
+    collector::{Conclusion, InvalidNamespace},
     graph::{DeletionState, Effect, Event, NodeId, Observed},
-    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, Outcome, Step},
+    replay::{AbsentOwners, Context, DeleteAttempt, NoMonitors, OrphanAttempt, Step},
 };
 
 use super::format::{EventType, Owner, references};
@@ -16,20 +16,30 @@ use crate::Failure;
 /// More requests than any attempt makes: a bound for attempts that would not end.
 const STEPS_MAX: usize = 10_000;
 
+/// The queue of nodes that may have to be deleted.
+pub(super) const DELETE: usize = 0;
+/// The queue of nodes whose dependents are orphaned.
+pub(super) const ORPHAN: usize = 1;
+
+/// The attempt of a worker; that of a deletion with the response to its last request.
+enum Attempt {
+    Delete(DeleteAttempt, Option<Response>),
+    Orphan(OrphanAttempt),
+}
+
 pub(super) struct Machine<'a> {
     pub(super) graph: Graph,
     pub(super) absent: AbsentOwners,
-    pub(super) delete: Vec<NodeId>,
-    pub(super) orphan: Vec<NodeId>,
+    /// Nodes that the workers for deletions and for orphans attempt.
+    pub(super) queues: [Vec<NodeId>; 2],
     version: KubernetesVersion,
-    catalog: &'a Catalog,
+    pub(super) catalog: &'a Catalog,
 }
 
 #[derive(Default)]
 pub(super) struct Seen {
     /// Nodes added to the queues; whether they were queued before the step.
-    pub(super) del: Vec<(NodeId, bool)>,
-    pub(super) orph: Vec<(NodeId, bool)>,
+    pub(super) queued: [Vec<(NodeId, bool)>; 2],
     pub(super) virtual_deletes: Vec<ObjectRef>,
     pub(super) warnings: Vec<InvalidNamespace>,
     pub(super) requeued: bool,
@@ -41,15 +51,10 @@ impl<'a> Machine<'a> {
         Self {
             graph: Graph::new(version),
             absent: AbsentOwners::new(absent_max, !version.has(behavior::OWNERS_ARE_VERIFIED)),
-            delete: Vec::new(),
-            orphan: Vec::new(),
+            queues: Default::default(),
             version,
             catalog,
         }
-    }
-
-    pub(super) const fn catalog(&self) -> &'a Catalog {
-        self.catalog
     }
 
     pub(super) fn apply(&mut self, event: &Event<'_>) -> Seen {
@@ -82,55 +87,55 @@ impl<'a> Machine<'a> {
         })
     }
 
-    /// Handles a queued node completely. `perform` performs its requests.
-    pub(super) fn attempt_delete(
+    /// Handles a queued node completely. `perform` performs its requests as soon as they are known.
+    pub(super) fn attempt(
         &mut self,
+        queue: usize,
         node: NodeId,
         mut perform: impl FnMut(&Request) -> Result<Response, Failure>,
     ) -> Result<Seen, Failure> {
-        self.delete.retain(|&queued| queued != node);
-        let mut attempt = DeleteAttempt::new(node);
+        self.queues[queue].retain(|&queued| queued != node);
+        let mut attempt = match queue {
+            DELETE => Attempt::Delete(DeleteAttempt::new(node), None),
+            _ => Attempt::Orphan(OrphanAttempt::new(node)),
+        };
         let mut effects = Vec::new();
-        let mut response = None;
         for _ in 0..STEPS_MAX {
-            match attempt.next(&mut self.context(&mut effects), response.take()) {
-                Step::Request(_, request) => response = Some(perform(&request)?),
-                Step::Wait | Step::Sleep(_) => {}
-                Step::Done(outcome) => {
-                    let seen = self.collect(effects, seen_of(&outcome, |error| error.is_reported()));
-                    requeue(&mut self.delete, &mut self.graph, node, seen.requeued);
+            let mut context = self.context(&mut effects);
+            let step = match &mut attempt {
+                Attempt::Delete(attempt, response) => attempt.next(&mut context, response.take()),
+                Attempt::Orphan(attempt) => attempt.next(&mut context),
+            };
+            match (step, &mut attempt) {
+                (Step::Request(_, request), Attempt::Delete(_, response)) => {
+                    *response = Some(perform(&request)?);
+                }
+                (Step::Request(lane, request), Attempt::Orphan(attempt)) => {
+                    attempt.handle_response(&mut context, lane, perform(&request)?);
+                }
+                (Step::Wait | Step::Sleep(_), _) => {}
+                (Step::Done(outcome), _) => {
+                    let error = match &outcome.conclusion {
+                        Conclusion::Failed(error) => Some(error),
+                        _ => None,
+                    };
+                    let seen = Seen {
+                        requeued: outcome.requeue,
+                        // The orphan worker reports every error.
+                        handled_error: error.is_some_and(|error| queue == ORPHAN || error.is_reported()),
+                        ..Seen::default()
+                    };
+                    let seen = self.collect(effects, seen);
+                    if seen.requeued && !self.queues[queue].contains(&node) {
+                        self.queues[queue].push(node);
+                    } else {
+                        self.graph.release(node);
+                    }
                     return Ok(seen);
                 }
             }
         }
-        Err(Failure::new("attempt_delete", "an end", "no end"))
-    }
-
-    /// The same for the orphan worker. Requests are sent as soon as they are known.
-    pub(super) fn attempt_orphan(
-        &mut self,
-        node: NodeId,
-        mut perform: impl FnMut(&Request) -> Result<Response, Failure>,
-    ) -> Result<Seen, Failure> {
-        self.orphan.retain(|&queued| queued != node);
-        let mut attempt = OrphanAttempt::new(node);
-        let mut effects = Vec::new();
-        for _ in 0..STEPS_MAX {
-            match attempt.next(&mut self.context(&mut effects)) {
-                Step::Request(lane, request) => {
-                    let response = perform(&request)?;
-                    attempt.handle_response(&mut self.context(&mut effects), lane, response);
-                }
-                Step::Wait | Step::Sleep(_) => {}
-                Step::Done(outcome) => {
-                    // The orphan worker reports every error.
-                    let seen = self.collect(effects, seen_of(&outcome, |_| true));
-                    requeue(&mut self.orphan, &mut self.graph, node, seen.requeued);
-                    return Ok(seen);
-                }
-            }
-        }
-        Err(Failure::new("attempt_orphan", "an end", "no end"))
+        Err(Failure::new("attempt", "an end", "no end"))
     }
 
     fn context<'c>(&'c mut self, effects: &'c mut Vec<Effect>) -> Context<'c> {
@@ -149,9 +154,9 @@ impl<'a> Machine<'a> {
         for effect in effects {
             match effect {
                 Effect::AttemptToDelete(node) | Effect::AttemptToDeleteRateLimited(node) => {
-                    add(&mut self.delete, &mut seen.del, &mut self.graph, node);
+                    self.add(DELETE, node, &mut seen);
                 }
-                Effect::AttemptToOrphan(node) => add(&mut self.orphan, &mut seen.orph, &mut self.graph, node),
+                Effect::AttemptToOrphan(node) => self.add(ORPHAN, node, &mut seen),
                 Effect::OwnerAbsent(owner) => {
                     self.absent.insert(*owner);
                 }
@@ -161,35 +166,17 @@ impl<'a> Machine<'a> {
         }
         seen
     }
-}
 
-fn seen_of(outcome: &Outcome, is_reported: fn(&AttemptError) -> bool) -> Seen {
-    let handled_error = matches!(&outcome.conclusion, Conclusion::Failed(error) if is_reported(error));
-    Seen {
-        requeued: outcome.requeue,
-        handled_error,
-        ..Seen::default()
-    }
-}
-
-/// The queue retains each of its nodes once.
-fn add(queue: &mut Vec<NodeId>, added: &mut Vec<(NodeId, bool)>, graph: &mut Graph, node: NodeId) {
-    let is_new = !queue.contains(&node);
-    if !added.iter().any(|&(known, _)| known == node) {
-        added.push((node, !is_new));
-    }
-    if is_new {
-        queue.push(node);
-    } else {
-        graph.release(node);
-    }
-}
-
-/// Requeues the worker's item, if it is needed.
-fn requeue(queue: &mut Vec<NodeId>, graph: &mut Graph, node: NodeId, requeued: bool) {
-    if requeued && !queue.contains(&node) {
-        queue.push(node);
-    } else {
-        graph.release(node);
+    /// The queue retains each of its nodes once.
+    fn add(&mut self, queue: usize, node: NodeId, seen: &mut Seen) {
+        let is_new = !self.queues[queue].contains(&node);
+        if !seen.queued[queue].iter().any(|&(known, _)| known == node) {
+            seen.queued[queue].push((node, !is_new));
+        }
+        if is_new {
+            self.queues[queue].push(node);
+        } else {
+            self.graph.release(node);
+        }
     }
 }

@@ -1,28 +1,28 @@
 //! Replays one recorded sequence of events and attempts, comparing after every step.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, sync::Arc};
 
-use kubegc_core::{ObjectRef, OwnerReference, Uid};
+use kubegc_core::{Catalog, ObjectRef, OwnerReference, StoreError, Uid};
 use kubegc_objects::{
+    Request, Response,
     collector::InvalidNamespace,
     graph::{Event, NodeId},
 };
 
 use super::{
-    calls::Script,
-    format::{GraphNode, Input, Item, Object, Out, Sequence, Step, references},
+    format::{Action, GraphNode, Input, Item, Object, Out, Sent, Sequence, Step, references},
     items::{Serials, describe},
-    machine::{Machine, Seen},
+    machine::{DELETE, Machine, ORPHAN, Seen},
 };
 use crate::{
-    Failure,
-    failure::equal,
-    runner::{Case, Report},
+    Failure, Report,
+    failure::{equal, shown},
+    recording::{Case, release},
 };
 
 pub(crate) fn replay(case: &Case<'_>, _: &mut Report) -> Result<(), Failure> {
     let case: Sequence = case.read()?;
-    let version = super::release(&case.semantics)?;
+    let version = release(&case.semantics)?;
     let catalog = super::catalog()?;
     let mut replay = Replay {
         ids: case.ids.iter().map(|id| id.0.clone()).collect(),
@@ -69,26 +69,8 @@ impl Replay<'_> {
                 virtual_deletes: self.recorded(&out.vdel)?,
                 ..Seen::default()
             },
-            Input::AttemptDelete { item } => {
-                let node = self.take(item, &self.machine.delete)?;
-                let catalog = self.machine.catalog();
-                let mut script = Script::new(&out.actions, false);
-                let seen = self
-                    .machine
-                    .attempt_delete(node, |request| script.request(catalog, request))?;
-                script.finish()?;
-                seen
-            }
-            Input::AttemptOrphan { item } => {
-                let node = self.take(item, &self.machine.orphan)?;
-                let catalog = self.machine.catalog();
-                let mut script = Script::new(&out.actions, true);
-                let seen = self
-                    .machine
-                    .attempt_orphan(node, |request| script.request(catalog, request))?;
-                script.finish()?;
-                seen
-            }
+            Input::AttemptDelete { item } => self.attempt(DELETE, item, &out.actions)?,
+            Input::AttemptOrphan { item } => self.attempt(ORPHAN, item, &out.actions)?,
         };
         self.compare(out, &seen, &absent_before)?;
         self.virtual_deletes.extend(seen.virtual_deletes);
@@ -99,24 +81,28 @@ impl Replay<'_> {
         Ok(())
     }
 
-    /// The queued node of a recorded item, with the recorded identity and flags.
-    fn take(&self, item: &Item, queue: &[NodeId]) -> Result<NodeId, Failure> {
+    /// Attempts the queued node of a recorded item, which has the recorded identity and flags.
+    fn attempt(&mut self, queue: usize, item: &Item, actions: &[Action]) -> Result<Seen, Failure> {
         let node = self.serials.node(item)?;
         let found = describe(&self.machine.graph, node, false);
         equal("item", &(self.id(item.1)?, item.2.clone()), &found)?;
-        if queue.contains(&node) {
-            Ok(node)
-        } else {
-            Err(Failure::new("item", found.0.to_string(), "not queued"))
+        if !self.machine.queues[queue].contains(&node) {
+            return Err(Failure::new("item", found.0.to_string(), "not queued"));
         }
+        let catalog = self.machine.catalog;
+        let mut script = Script::new(actions, queue == ORPHAN);
+        let perform = |request: &Request| script.request(catalog, request);
+        let seen = self.machine.attempt(queue, node, perform)?;
+        script.finish()?;
+        Ok(seen)
     }
 
     fn compare(&mut self, out: &Out, seen: &Seen, absent_before: &[ObjectRef]) -> Result<(), Failure> {
         let graph = &self.machine.graph;
-        self.serials
-            .compare("del", &out.del, &seen.del, graph, &self.ids)?;
-        self.serials
-            .compare("orph", &out.orph, &seen.orph, graph, &self.ids)?;
+        let [del, orph] = &seen.queued;
+        for (place, expected, got) in [("del", &out.del, del), ("orph", &out.orph, orph)] {
+            self.serials.compare(place, expected, got, graph, &self.ids)?;
+        }
         equal("vdel", &self.recorded(&out.vdel)?, &seen.virtual_deletes)?;
         let mut events: Vec<_> = seen.warnings.iter().map(event_text).collect();
         events.sort();
@@ -165,35 +151,26 @@ impl Replay<'_> {
     }
 
     fn end(mut self, case: &Sequence) -> Result<(), Failure> {
+        self.compare_graph("final graph", &case.graph)?;
         let Machine {
             graph,
             absent,
-            delete,
-            orphan,
+            queues: [delete, orphan],
             ..
         } = &self.machine;
-        self.compare_graph("final graph", &case.graph)?;
-        let recorded = self.recorded(&case.absent_owner_cache)?;
+        let remembered: Vec<ObjectRef> = absent.iter().cloned().collect();
         equal(
             "absent_owner_cache",
-            &recorded,
-            &absent.iter().cloned().collect::<Vec<_>>(),
+            &self.recorded(&case.absent_owner_cache)?,
+            &remembered,
         )?;
-        let queued = |queue: &[NodeId]| queue.iter().map(|&node| (node, false)).collect::<Vec<_>>();
-        self.serials.compare(
-            "pending_delete",
-            &case.pending_delete,
-            &queued(delete),
-            graph,
-            &self.ids,
-        )?;
-        self.serials.compare(
-            "pending_orphan",
-            &case.pending_orphan,
-            &queued(orphan),
-            graph,
-            &self.ids,
-        )?;
+        for (place, recorded, queue) in [
+            ("pending_delete", &case.pending_delete, delete),
+            ("pending_orphan", &case.pending_orphan, orphan),
+        ] {
+            let queued: Vec<_> = queue.iter().map(|&node| (node, false)).collect();
+            self.serials.compare(place, recorded, &queued, graph, &self.ids)?;
+        }
         let recorded = self.recorded(&case.pending_vdel)?;
         equal("pending_vdel", &recorded, &Vec::from(self.virtual_deletes))
     }
@@ -220,4 +197,54 @@ fn event_text(warning: &InvalidNamespace) -> String {
     } = &warning.dependent;
     let reason = InvalidNamespace::REASON;
     format!("Warning {reason} {warning} involved={api_version}|{kind}|{namespace}|{name}|{uid}")
+}
+
+fn response(action: &Action) -> Result<Response, Failure> {
+    let Sent { verb, ns, name, .. } = &action.request;
+    let meta = action.obj.as_ref().map(|object| Arc::new(object.meta(ns, name)));
+    Ok(match action.code {
+        200..=299 if verb == "get" => Response::Found(meta.ok_or_else(|| {
+            Failure::unreadable(format!("a successful get of {ns}/{name} without an object"))
+        })?),
+        200..=299 => Response::Applied(meta),
+        code => StoreError::from_status(code, "", None).into(),
+    })
+}
+
+/// Recorded requests that are sent one after another.
+struct Script<'a> {
+    sent: usize,
+    left: Vec<&'a Action>,
+    /// Whether requests on different objects may come in any order.
+    grouped: bool,
+}
+
+impl<'a> Script<'a> {
+    fn new(actions: &'a [Action], grouped: bool) -> Self {
+        Self {
+            sent: 0,
+            left: actions.iter().collect(),
+            grouped,
+        }
+    }
+
+    /// Responds to a request, if it is the next one recorded (of its object, where they are grouped).
+    fn request(&mut self, catalog: &Catalog, request: &Request) -> Result<Response, Failure> {
+        let got = Sent::of(catalog, request);
+        let object = |sent: &Sent| (sent.res.clone(), sent.ns.clone(), sent.name.clone());
+        let is_next = |action: &&Action| !self.grouped || object(&action.request) == object(&got);
+        let Some(at) = self.left.iter().position(is_next) else {
+            return Err(Failure::new("actions", "no further request", shown(&got)));
+        };
+        let action = self.left.remove(at);
+        equal(&format!("action {}", self.sent), &action.request, &got)?;
+        self.sent += 1;
+        response(action)
+    }
+
+    /// Whether every recorded request was sent.
+    fn finish(&self) -> Result<(), Failure> {
+        let left: Vec<&Sent> = self.left.iter().map(|action| &action.request).collect();
+        equal("actions", &left, &Vec::<&Sent>::new())
+    }
 }

@@ -19,9 +19,9 @@ use super::{
     world::{Node, State},
 };
 use crate::{
-    Failure,
+    Failure, Report,
     failure::{equal, equal_fields},
-    runner::{Case, Report},
+    recording::Case,
 };
 
 /// Go's sort leaves equals in their order up to this length.

@@ -137,3 +137,99 @@ pub(super) struct ClientCall {
     pub(super) code: u16,
     pub(super) response: Value,
 }
+
+impl Write {
+    /// The body, as a write of a run has it.
+    pub(super) fn shown_body(&self) -> String {
+        if self.verb == "patch" {
+            let (content_type, body) = (self.content_type.as_deref(), self.body.as_deref());
+            return format!(
+                "{} {}",
+                content_type.unwrap_or_default(),
+                body.unwrap_or_default()
+            );
+        }
+        let precondition = |key: &str| {
+            let value = self
+                .preconditions
+                .as_ref()
+                .and_then(|preconditions| preconditions.get(key));
+            value.and_then(Value::as_str).map(ToOwned::to_owned)
+        };
+        let (uid, version) = (precondition("uid"), precondition("resourceVersion"));
+        format!(
+            "{} uid={uid:?} resourceVersion={version:?}",
+            self.propagation_policy.as_deref().unwrap_or_default()
+        )
+    }
+
+    /// `verb alias detail code`.
+    pub(super) fn text(&self) -> String {
+        let detail = match self.content_type.as_deref() {
+            Some("application/strategic-merge-patch+json") => "smp",
+            Some("application/merge-patch+json") => "jmp",
+            _ => self.propagation_policy.as_deref().unwrap_or("None"),
+        };
+        format!(
+            "{} {} {detail} {}",
+            self.verb,
+            self.alias.as_deref().unwrap_or("None"),
+            self.code
+        )
+    }
+}
+
+impl Outcome {
+    /// The events that were observed in its runs, by checkpoint.
+    pub(super) fn event_variants(&self) -> Vec<Vec<Vec<String>>> {
+        if !self.event_variants.is_empty() {
+            return self
+                .event_variants
+                .iter()
+                .map(|variant| variant.events.clone())
+                .collect();
+        }
+        let of = |checkpoint: &Checkpoint| {
+            let mut events: Vec<String> = checkpoint
+                .events
+                .iter()
+                .filter(|event| event.verb != "patch")
+                .map(|event| format!("{} {}", event.reason, event.alias.as_deref().unwrap_or("None")))
+                .collect();
+            events.sort();
+            events
+        };
+        vec![self.checkpoints.iter().map(of).collect()]
+    }
+}
+
+/// The writes and states that a run must have.
+pub(super) struct Plan<'a> {
+    pub(super) sequence: &'a [Vec<String>],
+    pub(super) states: Vec<&'a Value>,
+    /// The run that the outcome's details are of, where this is its sequence.
+    pub(super) first: Option<&'a Outcome>,
+}
+
+impl<'a> Plan<'a> {
+    pub(super) fn new(outcome: &'a Outcome, at: usize) -> Self {
+        let first = (at == 0 && outcome.calls_by_client.is_some()).then_some(outcome);
+        Self {
+            sequence: &outcome.write_sequences[at].seq,
+            states: outcome.states(),
+            first,
+        }
+    }
+
+    /// Number of completed calls of the client before this write, if it is known.
+    pub(super) fn client_calls_before(&self, level: usize, at: usize) -> Option<usize> {
+        Some(
+            self.first?
+                .checkpoints
+                .get(level)?
+                .gc_writes
+                .get(at)?
+                .after_client_call,
+        )
+    }
+}

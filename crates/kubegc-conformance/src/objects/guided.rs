@@ -18,7 +18,7 @@ use kubegc_sim::rng::Rng;
 use super::{
     client::{CHECKPOINTS, END},
     compare,
-    plan::{self, Plan},
+    format::{self, Plan},
     world::{World, Write},
 };
 use crate::{Failure, failure::equal};
@@ -466,7 +466,7 @@ impl Run<'_, '_> {
             .and_then(|checkpoint| checkpoint.gc_writes.get(at));
         equal(
             &format!("body of {text}"),
-            &recorded.map(plan::recorded_body).unwrap_or_default(),
+            &recorded.map(format::Write::shown_body).unwrap_or_default(),
             body,
         )
     }
@@ -500,7 +500,7 @@ impl Run<'_, '_> {
         let Some(first) = self.plan.first else {
             return Ok(());
         };
-        let variants = plan::event_variants(first);
+        let variants = first.event_variants();
         let fits = |variant: &Vec<Vec<String>>| {
             variant.len() >= self.events.len() && variant[..self.events.len()] == self.events
         };

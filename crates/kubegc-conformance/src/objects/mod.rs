@@ -9,7 +9,6 @@ mod compare;
 mod format;
 mod guided;
 mod namespace_controller;
-mod plan;
 mod scene;
 mod unguided;
 mod world;
@@ -21,11 +20,13 @@ use kubegc_sim::ApiServer;
 use serde_json::Value;
 
 pub use self::format::Scenario;
-use self::{client::Client, format::Outcome, plan::Plan, scene::Scene, world::World};
-use crate::{
-    Failure,
-    runner::{Case, Report},
+use self::{
+    client::Client,
+    format::{Outcome, Plan, Write},
+    scene::Scene,
+    world::World,
 };
+use crate::{Failure, Report, recording::Case};
 
 /// Number of unguided runs; half of them must reach recorded states.
 const SCHEDULES: u64 = 20;
@@ -109,7 +110,7 @@ fn compare(
         return Ok(());
     }
     let start = World::new(&scene, &base, workers)?;
-    stable(&start, others, &mut report.notes)
+    stable(&start, others, report)
 }
 
 fn accepted(start: &World<'_>) -> Result<(), Failure> {
@@ -122,7 +123,7 @@ fn accepted(start: &World<'_>) -> Result<(), Failure> {
         let shown: Vec<Vec<String>> = outcome
             .checkpoints
             .iter()
-            .map(|checkpoint| checkpoint.gc_writes.iter().map(plan::recorded_text).collect())
+            .map(|checkpoint| checkpoint.gc_writes.iter().map(Write::text).collect())
             .collect();
         if outcome.calls_by_client.is_some() && first != Some(&shown) {
             return Err(Failure::new(
@@ -140,7 +141,7 @@ fn accepted(start: &World<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Result<(), Failure> {
+fn stable(start: &World<'_>, others: &[Outcome], report: &mut Report) -> Result<(), Failure> {
     let recorded = &start.scene.scenario.outcomes;
     let outcomes: Vec<&Outcome> = recorded.iter().chain(others).collect();
     let mut recorded = 0;
@@ -154,7 +155,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
             .filter(|outcome| outcome.states() == states)
             .collect();
         if matching.is_empty() {
-            notes.push(unrecorded(seed, &states, &outcomes));
+            report.notes.push(unrecorded(seed, &states, &outcomes));
             continue;
         }
         let sequences: Vec<_> = matching
@@ -171,7 +172,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
             recorded += 1;
         } else {
             let got: Vec<&BTreeSet<String>> = seen.iter().map(|seen| &seen.writes).collect();
-            notes.push(format!(
+            report.notes.push(format!(
                 "unguided run {seed} made writes that were never recorded together: {got:?}"
             ));
         }
@@ -182,7 +183,7 @@ fn stable(start: &World<'_>, others: &[Outcome], notes: &mut Vec<String>) -> Res
         return Err(Failure::new(
             place,
             expected,
-            format!("{recorded}\n{}", notes.join("\n")),
+            format!("{recorded}\n{}", report.notes.join("\n")),
         ));
     }
     Ok(())

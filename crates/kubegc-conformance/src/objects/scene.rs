@@ -13,10 +13,7 @@ use kubegc_objects::{
 use kubegc_sim::ApiServer;
 
 use super::format::{Object, Scenario};
-use crate::{
-    Failure,
-    runner::{create_namespaces, release},
-};
+use crate::{Failure, namespaces::create_namespaces, recording::release};
 
 /// One scenario, and where its objects live.
 pub(super) struct Scene<'a> {

@@ -1,6 +1,9 @@
 //! The recorded form of a case, and the outcomes that it records.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -218,5 +221,97 @@ impl Case {
             }
         }
         ends
+    }
+}
+
+impl Write {
+    /// Its resources with their groups, as in `deployments.apps`.
+    pub(super) fn resources(&self) -> Vec<String> {
+        let qualified = |group: &str, resource: &str| match group {
+            "" => resource.to_owned(),
+            group => format!("{resource}.{group}"),
+        };
+        if self.resources.is_empty() {
+            return vec![qualified(&self.group, &self.resource)];
+        }
+        let paths = self.resources.iter();
+        paths
+            .map(|path| path.rsplit_once('/').unwrap_or(("", path.as_str())))
+            .map(|(group, resource)| qualified(group, resource))
+            .collect()
+    }
+}
+
+impl fmt::Display for Write {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} {} {}/{}",
+            self.by,
+            self.verb,
+            self.resources().join(", "),
+            self.name
+        )?;
+        if !self.subresource.is_empty() {
+            write!(f, " {}", self.subresource)?;
+        }
+        write!(f, " {}", self.code)?;
+        if !self.reason.is_empty() {
+            write!(f, " {}", self.reason)?;
+        }
+        if !self.message.is_empty() {
+            write!(f, " ({})", self.message)?;
+        }
+        for (field, value) in &self.body {
+            write!(f, " {field}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for RecordedIntent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.verb, self.api_version, self.kind)?;
+        for part in [
+            Some(self.namespace.as_str()),
+            self.name.as_deref(),
+            self.label_selector.as_deref(),
+        ] {
+            if let Some(part) = part.filter(|part| !part.is_empty()) {
+                write!(f, " {part}")?;
+            }
+        }
+        let Some(options) = &self.options else {
+            return Ok(());
+        };
+        if let Some(policy) = &options.propagation_policy {
+            write!(f, " propagationPolicy={policy}")?;
+        }
+        if let Some(orphan) = options.orphan_dependents {
+            write!(f, " orphanDependents={orphan}")?;
+        }
+        if let Some(seconds) = options.grace_period_seconds {
+            write!(f, " gracePeriodSeconds={seconds}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.state {
+            State::Deleted => "deleted",
+            State::Terminating => "terminating",
+            State::Present => "present",
+            State::Undetermined => "undetermined",
+        })?;
+        if !self.lost.is_empty() {
+            let lost: Vec<&str> = self.lost.iter().map(String::as_str).collect();
+            write!(f, " without owner {}", lost.join(" and "))?;
+        }
+        if !self.finalizers.is_empty() {
+            write!(f, " with finalizer {}", self.finalizers.join(" and "))?;
+        }
+        Ok(())
     }
 }

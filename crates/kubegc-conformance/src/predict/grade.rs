@@ -1,11 +1,11 @@
 //! Compares a forecast with the recorded outcomes.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::{
-    format::{Case, End, RecordedIntent, RepeatOutcome, State},
+    format::{Case, End, RecordedIntent, RepeatOutcome},
     question::Prediction,
 };
 use crate::Failure;
@@ -162,23 +162,4 @@ fn of_run<'a>(
         }
     }
     counts
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.state {
-            State::Deleted => "deleted",
-            State::Terminating => "terminating",
-            State::Present => "present",
-            State::Undetermined => "undetermined",
-        })?;
-        if !self.lost.is_empty() {
-            let lost: Vec<&str> = self.lost.iter().map(String::as_str).collect();
-            write!(f, " without owner {}", lost.join(" and "))?;
-        }
-        if !self.finalizers.is_empty() {
-            write!(f, " with finalizer {}", self.finalizers.join(" and "))?;
-        }
-        Ok(())
-    }
 }

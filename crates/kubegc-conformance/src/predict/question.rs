@@ -10,7 +10,7 @@ use kubegc_control_plane::finalizers::external_components;
 use kubegc_controllers::{Controller, PodGc, TtlAfterFinished, default_controllers};
 use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_predict::{
-    Assumptions, Cluster, Fate, Forecast, Intent, ObjectFate, ObjectName, Question, Step, Target, trace::Why,
+    Assumptions, Cluster, Fate, Intent, ObjectFate, ObjectName, Question, Step, Target, trace::Why,
 };
 use kubegc_snapshot::Reader;
 use serde_json::{Value, json};
@@ -82,14 +82,34 @@ pub(super) fn forecast(case: &Case) -> Result<Prediction, String> {
         }
     }
     let forecast = cluster.forecast(&question).map_err(text)?;
-    let steps = || forecast.timeline.iter();
     for (at, number) in sent.into_iter().enumerate() {
-        let requests = steps().filter(|step| step.why == Why::Intent(at));
+        let requests = forecast
+            .timeline
+            .iter()
+            .filter(|step| step.why == Why::Intent(at));
         codes[number] = requests.map(|step| step.code).max();
     }
+    let ids = case.ids();
+    let uid = |object: &Value| Some(object["metadata"]["uid"].as_str()?.to_owned());
+    let objects = case
+        .before
+        .iter()
+        .filter_map(|object| Some((uid(object)?, object)));
+    let objects: BTreeMap<String, &Value> = objects.collect();
+    // Objects that the forecast does not name stay.
+    let (mut ends, mut waits) = (case.unchanged(), BTreeMap::new());
+    for fate in forecast.fates {
+        let uid = fate.object.uid.to_string();
+        if let (Some(object), Some(end)) = (objects.get(&uid), ends.get_mut(&uid)) {
+            *end = self::end(object, &fate, &ids);
+        }
+        if let Fate::Terminating { waits_for } = fate.fate {
+            waits.insert(uid, waits_for);
+        }
+    }
     Ok(Prediction {
-        ends: ends(case, &forecast),
-        waits: waits(&forecast),
+        ends,
+        waits,
         resources: resources(case, &cluster),
         codes,
         timeline: forecast.timeline,
@@ -179,24 +199,6 @@ fn intent(cluster: &Cluster, recorded: &RecordedIntent) -> Result<Result<Intent,
     }))
 }
 
-/// The outcomes of all objects of the dump. What the forecast does not name stays.
-fn ends(case: &Case, forecast: &Forecast) -> BTreeMap<String, End> {
-    let ids = case.ids();
-    let objects: BTreeMap<&str, &Value> = case
-        .before
-        .iter()
-        .filter_map(|object| Some((object["metadata"]["uid"].as_str()?, object)))
-        .collect();
-    let mut ends = case.unchanged();
-    for fate in &forecast.fates {
-        let uid = fate.object.uid.to_string();
-        if let (Some(object), Some(end)) = (objects.get(&*uid), ends.get_mut(&uid)) {
-            *end = self::end(object, fate, &ids);
-        }
-    }
-    ends
-}
-
 fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
     let finalizers = match &fate.fate {
         Fate::Undetermined { .. } => return End::bare(State::Undetermined),
@@ -226,14 +228,6 @@ fn end(object: &Value, fate: &ObjectFate, ids: &BTreeMap<&str, &str>) -> End {
         .map(|uid| (*ids.get(uid).unwrap_or(&uid)).to_owned())
         .collect();
     End::alive(after.is_deleting(), lost, finalizers)
-}
-
-fn waits(forecast: &Forecast) -> BTreeMap<String, Vec<kubegc_predict::Wait>> {
-    let terminating = forecast.fates.iter().filter_map(|fate| match &fate.fate {
-        Fate::Terminating { waits_for } => Some((fate.object.uid.to_string(), waits_for.clone())),
-        _ => None,
-    });
-    terminating.collect()
 }
 
 fn resources(case: &Case, cluster: &Cluster) -> BTreeMap<String, String> {

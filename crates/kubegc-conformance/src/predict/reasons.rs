@@ -24,13 +24,13 @@ use super::{
     format::{Case, End, Write, is_namespace},
     question::Prediction,
 };
-use crate::{Failure, runner::Report};
+use crate::{FailedCase, Failure, Report};
 
 /// Counts the objects whose reasons the recording supports, and adds the differences of the others.
 ///
 /// Only the objects of the dump that are terminating at the end of the first run count: the recording has no
 /// writes of other runs.
-pub(super) fn compare(case: &Case, prediction: &Prediction, report: &mut Report) {
+pub(super) fn compare(name: &str, case: &Case, prediction: &Prediction, report: &mut Report) {
     let ids = case.ids();
     let recording = Recording {
         case,
@@ -56,7 +56,10 @@ pub(super) fn compare(case: &Case, prediction: &Prediction, report: &mut Report)
             None => "not terminating".to_owned(),
         };
         let failure = Failure::new(*id, differences.join("\n"), said);
-        report.unsupported_reasons.push(failure);
+        report.unsupported_reasons.push(FailedCase {
+            name: name.to_owned(),
+            failure,
+        });
     }
 }
 
@@ -67,7 +70,7 @@ fn refused(case: &Case) -> Vec<(String, &Write)> {
     let mut last = BTreeMap::new();
     let writes = case.writes.iter();
     for write in writes.filter(|write| write.verb != "create" && write.by != "recorder") {
-        for resource in resources(write) {
+        for resource in write.resources() {
             let request = (&write.by, &write.verb, resource, &write.namespace, &write.name);
             last.insert(request, write);
         }
@@ -75,22 +78,6 @@ fn refused(case: &Case) -> Vec<(String, &Write)> {
     let last = last.into_iter();
     last.filter(|(_, write)| write.code >= 400 && ![404, 409, 415].contains(&write.code))
         .map(|((_, _, resource, _, _), write)| (resource, write))
-        .collect()
-}
-
-/// The resources of a write with their groups, as in `deployments.apps`.
-pub(super) fn resources(write: &Write) -> Vec<String> {
-    let qualified = |group: &str, resource: &str| match group {
-        "" => resource.to_owned(),
-        group => format!("{resource}.{group}"),
-    };
-    if write.resources.is_empty() {
-        return vec![qualified(&write.group, &write.resource)];
-    }
-    let paths = write.resources.iter();
-    paths
-        .map(|path| path.rsplit_once('/').unwrap_or(("", path.as_str())))
-        .map(|(group, resource)| qualified(group, resource))
         .collect()
 }
 

@@ -13,7 +13,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use kubegc_conformance::runner::{FileReport, Options, open, recordings, replay};
+use kubegc_conformance::{Options, Report, open, recordings, replay};
 
 /// The directory with the recordings.
 fn vectors() -> PathBuf {
@@ -60,7 +60,7 @@ impl Unmatched {
     }
 
     /// Compares one file's failed cases with the tables.
-    fn check(&self, name: &str, report: &FileReport) -> Result<(), String> {
+    fn check(&self, name: &str, report: &Report) -> Result<(), String> {
         if let Some(&floor) = self.floors.get(name) {
             return if report.passed == floor {
                 Ok(())
@@ -195,7 +195,7 @@ fn every_named_file_and_directory_exists() {
     }
 }
 
-fn replay_file(path: &Path) -> FileReport {
+fn replay_file(path: &Path) -> Report {
     replay(path, &Options::default()).expect("the vectors can be read")
 }
 
@@ -209,7 +209,7 @@ fn line_with(file: &str, text: &str) -> String {
 }
 
 /// Replays lines as a file of this name. Tests run concurrently: each call has a directory of its own.
-fn replay_lines(name: &str, lines: &str) -> FileReport {
+fn replay_lines(name: &str, lines: &str) -> Report {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("changed-{call}"));
@@ -222,7 +222,7 @@ fn replay_lines(name: &str, lines: &str) -> FileReport {
 }
 
 /// The names of failed cases and of those with reasons that are not supported, with the differences.
-fn failures(report: &FileReport) -> Vec<String> {
+fn failures(report: &Report) -> Vec<String> {
     let failed = report.failed.iter().chain(&report.unsupported_reasons);
     failed
         .map(|case| format!("{}\n{}", case.name, case.failure))

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use kubegc_conformance::runner::{Options, replay};
+use kubegc_conformance::{Options, replay};
 use serde_json::{Value, json};
 
 const A: &str = "00000000-0000-4000-8000-00000000000a";

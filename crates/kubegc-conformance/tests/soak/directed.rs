@@ -23,9 +23,9 @@ const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
 const DEPENDENTS: usize = 50;
 
 fn key(resource: &str, name: &str) -> Key {
-    let kind = KINDS.iter().position(|kind| kind.resource == resource);
+    let kind = KINDS.iter().position(|kind| *kind.resource == *resource);
     let kind = kind.expect("a kind of the soak");
-    let namespace = if KINDS[kind].namespaced { "blue" } else { "" };
+    let namespace = if KINDS[kind].is_namespaced() { "blue" } else { "" };
     Key {
         kind,
         namespace: namespace.to_owned(),

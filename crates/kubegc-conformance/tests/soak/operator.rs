@@ -10,7 +10,7 @@ use kubegc_sim::rng::Rng;
 use kubegc_testkit::Cluster;
 use serde_json::{Value, json};
 
-use crate::world::{KINDS, Key};
+use crate::world::{KINDS, Key, collection};
 
 /// The finalizer that only the client removes.
 pub(crate) const HOLD: &str = "soak.example.com/hold";
@@ -67,7 +67,7 @@ impl Operator {
 
     async fn create(&mut self) {
         let kind = usize::try_from(self.rng.below(KINDS.len() as u64)).unwrap_or(0);
-        let namespace = if KINDS[kind].namespaced {
+        let namespace = if KINDS[kind].is_namespaced() {
             self.draw(&NAMESPACES).unwrap_or_default()
         } else {
             ""
@@ -90,14 +90,14 @@ impl Operator {
             metadata["finalizers"] = json!([HOLD]);
         }
         let mut body = json!({"apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata});
-        if kind.kind == "ReplicaSet" {
+        if &*kind.kind == "ReplicaSet" {
             body["spec"] = json!({
                 "replicas": 0,
                 "selector": {"matchLabels": {"app": "soak"}},
                 "template": {"metadata": {"labels": {"app": "soak"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}},
             });
         }
-        let url = kind.collection(&key.namespace);
+        let url = collection(kind, &key.namespace);
         let (code, created) = self.send(Method::POST, &url, "application/json", &body).await;
         assert!(matches!(code, 201 | 409), "{code} {created} for {body}");
         if let (201, Some(uid)) = (code, created["metadata"]["uid"].as_str()) {
@@ -127,8 +127,8 @@ impl Operator {
         for _ in 0..count {
             let recent = self.known.len().saturating_sub(25);
             let fits = |known: &&Known| {
-                let namespaced = KINDS[known.key.kind].namespaced;
-                !namespaced || (KINDS[of.kind].namespaced && known.key.namespace == of.namespace)
+                let namespaced = KINDS[known.key.kind].is_namespaced();
+                !namespaced || (KINDS[of.kind].is_namespaced() && known.key.namespace == of.namespace)
             };
             // One in ten references may name anything: to other namespaces, and from cluster-scoped objects
             // to namespaced ones.
@@ -179,7 +179,7 @@ impl Operator {
     fn live(&self, key: &Key) -> Option<ObjectMeta> {
         let kind = &KINDS[key.kind];
         self.cluster.server().with(|server| {
-            let kind = server.resolve(kind.group, kind.version, kind.resource).ok()?;
+            let kind = server.resolve(&kind.group, &kind.version, &kind.resource).ok()?;
             server
                 .object(kind, &key.namespace, &key.name)
                 .map(|object| ObjectMeta::clone(&object.meta))
@@ -212,7 +212,7 @@ impl Operator {
         if let Some(policy) = self.draw(&POLICIES).flatten() {
             options["propagationPolicy"] = policy.into();
         }
-        let url = KINDS[known.key.kind].collection(&known.key.namespace);
+        let url = collection(&KINDS[known.key.kind], &known.key.namespace);
         self.send(Method::DELETE, &url, "application/json", &options)
             .await;
     }
@@ -335,5 +335,5 @@ pub(crate) async fn send(
 
 /// The path of an object.
 pub(crate) fn url(key: &Key) -> String {
-    format!("{}/{}", KINDS[key.kind].collection(&key.namespace), key.name)
+    format!("{}/{}", collection(&KINDS[key.kind], &key.namespace), key.name)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{ApiResource, KubernetesVersion};
 use kubegc_kube::{Error, GarbageCollector, Summary};
 use kubegc_objects::Settings;
 use kubegc_sim::rng::Rng;
@@ -29,14 +29,18 @@ pub(crate) fn cluster(version: KubernetesVersion) -> Cluster {
     for namespace in NAMESPACES {
         builder = builder.namespace(namespace);
     }
-    for kind in KINDS.iter().filter(|kind| kind.group == "soak.example.com") {
+    for kind in KINDS.iter().filter(|kind| &*kind.group == "soak.example.com") {
         builder = builder.crd(definition(kind));
     }
     builder.build().expect("the cluster can be built")
 }
 
-fn definition(kind: &crate::world::Kind) -> Value {
-    let scope = if kind.namespaced { "Namespaced" } else { "Cluster" };
+fn definition(kind: &ApiResource) -> Value {
+    let scope = if kind.is_namespaced() {
+        "Namespaced"
+    } else {
+        "Cluster"
+    };
     let schema = json!({"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}});
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -226,7 +230,7 @@ fn interfere(cluster: &Cluster, rng: &mut Rng) {
         10 => add(Rule::new(Fault::ExpireWatch { after_events: after }).times(100)),
         _ => {
             let kind = usize::try_from(rng.below(KINDS.len() as u64)).unwrap_or(0);
-            let resource = KINDS[kind].resource;
+            let resource = &KINDS[kind].resource;
             add(Rule::new(Fault::status(500))
                 .on(Verb::List)
                 .resource(resource)

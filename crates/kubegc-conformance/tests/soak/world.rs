@@ -4,76 +4,44 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
-use kubegc_core::{ObjectMeta, OwnerReference, Uid};
-
-/// A kind that the soak uses.
-pub(crate) struct Kind {
-    pub(crate) group: &'static str,
-    pub(crate) version: &'static str,
-    pub(crate) kind: &'static str,
-    pub(crate) resource: &'static str,
-    pub(crate) namespaced: bool,
-}
-
-impl Kind {
-    pub(crate) fn api_version(&self) -> String {
-        match self.group {
-            "" => self.version.to_owned(),
-            group => format!("{group}/{}", self.version),
-        }
-    }
-
-    /// The path of its objects in a namespace.
-    pub(crate) fn collection(&self, namespace: &str) -> String {
-        let prefix = if self.group.is_empty() { "/api" } else { "/apis" };
-        let namespace = match namespace {
-            "" => String::new(),
-            namespace => format!("/namespaces/{namespace}"),
-        };
-        format!("{prefix}/{}{namespace}/{}", self.api_version(), self.resource)
-    }
-}
-
-const fn kind(
-    group: &'static str,
-    version: &'static str,
-    kind: &'static str,
-    resource: &'static str,
-    namespaced: bool,
-) -> Kind {
-    Kind {
-        group,
-        version,
-        kind,
-        resource,
-        namespaced,
-    }
-}
+use kubegc_core::{ApiResource, ObjectMeta, OwnerReference, Scope, Uid};
 
 /// The kinds of the soak: built-in and custom, namespaced and not.
-pub(crate) static KINDS: [Kind; 6] = [
-    kind("", "v1", "ConfigMap", "configmaps", true),
-    kind("", "v1", "Secret", "secrets", true),
-    kind("apps", "v1", "ReplicaSet", "replicasets", true),
-    kind("soak.example.com", "v1", "Widget", "widgets", true),
-    kind("soak.example.com", "v1", "Cluster", "clusters", false),
-    kind(
-        "rbac.authorization.k8s.io",
-        "v1",
-        "ClusterRole",
-        "clusterroles",
-        false,
-    ),
-];
+pub(crate) static KINDS: LazyLock<[ApiResource; 6]> = LazyLock::new(|| {
+    use Scope::{Cluster, Namespaced};
+    [
+        ApiResource::new("v1", "ConfigMap", "configmaps", Namespaced),
+        ApiResource::new("v1", "Secret", "secrets", Namespaced),
+        ApiResource::new("apps/v1", "ReplicaSet", "replicasets", Namespaced),
+        ApiResource::new("soak.example.com/v1", "Widget", "widgets", Namespaced),
+        ApiResource::new("soak.example.com/v1", "Cluster", "clusters", Cluster),
+        ApiResource::new(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRole",
+            "clusterroles",
+            Cluster,
+        ),
+    ]
+});
+
+/// The path of the objects of a kind in a namespace.
+pub(crate) fn collection(kind: &ApiResource, namespace: &str) -> String {
+    let prefix = if kind.group.is_empty() { "/api" } else { "/apis" };
+    let namespace = match namespace {
+        "" => String::new(),
+        namespace => format!("/namespaces/{namespace}"),
+    };
+    format!("{prefix}/{}{namespace}/{}", kind.api_version(), kind.resource)
+}
 
 /// The position of a kind in [`KINDS`].
 pub(crate) fn kind_of(group: &str, resource: &str) -> Option<usize> {
     KINDS
         .iter()
-        .position(|kind| kind.group == group && kind.resource == resource)
+        .position(|kind| *kind.group == *group && *kind.resource == *resource)
 }
 
 /// The key of an object. The namespace is empty for cluster-scoped kinds.
@@ -110,12 +78,12 @@ pub(crate) enum Meaning {
 pub(crate) fn owner_key(item: &Key, reference: &OwnerReference) -> Result<Key, Meaning> {
     let kind = KINDS
         .iter()
-        .position(|kind| kind.api_version() == *reference.api_version && kind.kind == &*reference.kind)
+        .position(|kind| kind.api_version() == *reference.api_version && *kind.kind == *reference.kind)
         .ok_or(Meaning::Unmappable)?;
-    if KINDS[kind].namespaced && !KINDS[item.kind].namespaced {
+    if KINDS[kind].is_namespaced() && !KINDS[item.kind].is_namespaced() {
         return Err(Meaning::Invalid);
     }
-    let namespace = if KINDS[kind].namespaced {
+    let namespace = if KINDS[kind].is_namespaced() {
         item.namespace.clone()
     } else {
         String::new()

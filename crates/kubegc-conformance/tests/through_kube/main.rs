@@ -5,7 +5,7 @@
 
 use std::{io::BufRead as _, path::Path, time::Duration};
 
-use kubegc_conformance::{Player, Scenario, runner::open};
+use kubegc_conformance::{Player, Scenario, open};
 use kubegc_core::{Clock as _, KubernetesVersion};
 use kubegc_kube::GarbageCollector;
 use kubegc_objects::Settings;

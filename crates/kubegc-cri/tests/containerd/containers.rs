@@ -1,6 +1,11 @@
 //! Dead containers, sandboxes and logs beyond the limits are removed, the oldest first; nothing running is.
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs::{self, DirEntry},
+    io,
+    path::Path,
+    sync::Arc,
+};
 
 use kubegc_core::node_facts::PodState;
 use kubegc_cri::{HostLogs, TokioClock};
@@ -9,36 +14,26 @@ use kubegc_node::{Environment, GoDuration, Node, container::Mode, driver::WithRu
 use crate::{
     collector::{Known, client, container, oldest_first, reported, settings},
     daemon::PAUSE,
-    host::{Host, LOG_LINKS, POD_LOGS, RUNS, pod},
+    host::{Host, LOG_LINKS, POD_LOGS, RUNS, pod, sorted},
 };
 
 /// Names of the entries of a directory, in order.
 fn entries(directory: &str) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory of our own");
-    let mut names: Vec<String> = entries
-        .map(|entry| {
-            entry
-                .expect("readable")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        })
-        .collect();
-    names.sort();
-    names
+    let name = |entry: io::Result<DirEntry>| {
+        entry
+            .expect("readable")
+            .file_name()
+            .to_string_lossy()
+            .into_owned()
+    };
+    sorted(entries.map(name))
 }
 
 /// The links to logs, without the ids that they end with.
 fn links() -> Vec<String> {
-    let names = entries(LOG_LINKS);
-    names
-        .iter()
-        .map(|name| {
-            name.rsplit_once('-')
-                .map_or(name.as_str(), |(name, _)| name)
-                .to_owned()
-        })
-        .collect()
+    let without_id = |name: &String| name.rsplit_once('-').map_or(&**name, |(name, _)| name).to_owned();
+    entries(LOG_LINKS).iter().map(without_id).collect()
 }
 
 /// Limits on dead containers.
@@ -139,10 +134,8 @@ pub(crate) async fn dead_containers_beyond_the_limits_are_removed_oldest_first(h
         spec.minimum_container_ttl = GoDuration::ZERO;
     });
     let all = Node::new(world, none).collect_containers(Mode::Periodic).await;
-    let mut removed = reported(&all.performed);
-    removed.sort();
     assert_eq!(
-        removed,
+        sorted(reported(&all.performed)),
         [
             "container odd/job#0",
             "container web/app#2",

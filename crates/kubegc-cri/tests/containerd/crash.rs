@@ -37,17 +37,6 @@ enum Moment {
     During,
 }
 
-/// The write of a container run at which the daemon is killed.
-#[derive(Clone, Copy, Debug)]
-enum At {
-    /// The removal of this container, counted from one.
-    Container(usize),
-    /// The stop of the only sandbox that is removed.
-    StopSandbox,
-    /// The removal of that sandbox.
-    RemoveSandbox,
-}
-
 /// A runtime whose daemon is killed at one of its writes.
 struct Killed<'h> {
     runtime: CriRuntime,
@@ -181,23 +170,19 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
 
     // The run removes seven containers, then stops and removes a sandbox.
     let mut left = host.left().await;
-    for (moment, at) in [
-        (Moment::Before, At::Container(2)),
-        (Moment::During, At::Container(1)),
-        (Moment::Before, At::Container(1)),
-        (Moment::During, At::Container(2)),
-        (Moment::During, At::StopSandbox),
-        (Moment::Before, At::RemoveSandbox),
+    for (moment, containers_are_removed, nth) in [
+        (Moment::Before, false, 2),
+        (Moment::During, false, 1),
+        (Moment::Before, false, 1),
+        (Moment::During, false, 2),
+        (Moment::During, true, 1),
+        (Moment::Before, true, 2),
     ] {
         let dead = left.len() - stays.len();
-        let nth = match at {
-            At::Container(nth) => nth,
-            At::StopSandbox => dead + 1,
-            At::RemoveSandbox => dead + 2,
-        };
+        let nth = if containers_are_removed { dead + nth } else { nth };
         let killed = Killed::at(&runtime, host, moment, nth);
         let report = collect(&killed).await;
-        assert!(killed.was_killed(), "{moment:?} {at:?}: {left:?}");
+        assert!(killed.was_killed(), "{moment:?} {nth}: {left:?}");
         let planned: BTreeSet<String> = report
             .containers
             .actions

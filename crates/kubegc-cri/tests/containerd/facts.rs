@@ -105,7 +105,8 @@ pub(crate) async fn an_empty_id_is_a_prefix_of_every_image_id(host: &Host) {
         let request = cri::RemoveImageRequest {
             image: Some(cri::ImageSpec::default()),
         };
-        let response: Result<cri::RemoveImageResponse, _> = host.raw.images("RemoveImage", request).await;
+        let response: Result<cri::RemoveImageResponse, _> =
+            host.raw.call("ImageService", "RemoveImage", request).await;
         response.map_err(|status| status.message().to_owned())
     };
     let of_two = remove_any().await.expect_err("two images have the name");

@@ -10,15 +10,14 @@ use std::{
 use kubegc_core::node_facts::{PodIdentity, label};
 
 use crate::{
-    build::{
-        ContainerConfig, CreateContainerRequest, CreateContainerResponse, LinuxPodSandboxConfig,
-        LinuxSandboxSecurityContext, NODE, NamespaceOption, PodSandboxConfig, RunPodSandboxRequest,
-        RunPodSandboxResponse, StartContainerRequest, StartContainerResponse,
-    },
     daemon::{Daemon, PAUSE},
     oci::{ImageSpec, layout},
     programs::Programs,
-    raw::{Raw, cri},
+    raw::{
+        ContainerConfig, CreateContainerRequest, CreateContainerResponse, LinuxPodSandboxConfig,
+        LinuxSandboxSecurityContext, NODE, NamespaceOption, PodSandboxConfig, Raw, RunPodSandboxRequest,
+        RunPodSandboxResponse, StartContainerRequest, StartContainerResponse, cri,
+    },
 };
 
 /// The directory of pod logs; empty when a test begins.
@@ -90,10 +89,9 @@ impl Host {
     /// Waits until the daemon responds.
     pub(crate) async fn wait_until_ready(&self) {
         until("containerd responds", async || {
-            let status: Result<cri::StatusResponse, _> = self
-                .raw
-                .runtime("Status", cri::StatusRequest { verbose: false })
-                .await;
+            let request = cri::StatusRequest { verbose: false };
+            let status: Result<cri::StatusResponse, _> =
+                self.raw.call("RuntimeService", "Status", request).await;
             let conditions = status.ok()?.status?.conditions;
             conditions
                 .iter()
@@ -155,9 +153,9 @@ impl Host {
         let request = RunPodSandboxRequest {
             config: Some(config.clone()),
         };
-        let response: Result<RunPodSandboxResponse, _> = self.raw.runtime("RunPodSandbox", request).await;
+        let response: RunPodSandboxResponse = self.raw.runtime("RunPodSandbox", request).await;
         Sandbox {
-            id: response.expect("a sandbox can be started").pod_sandbox_id,
+            id: response.pod_sandbox_id,
             pod: pod.clone(),
             config,
         }
@@ -198,8 +196,8 @@ impl Host {
             }),
             sandbox_config: Some(sandbox.config.clone()),
         };
-        let response: Result<CreateContainerResponse, _> = self.raw.runtime("CreateContainer", request).await;
-        response.expect("a container can be made").container_id
+        let response: CreateContainerResponse = self.raw.runtime("CreateContainer", request).await;
+        response.container_id
     }
 
     /// Creates a container, starts it, and links its log as a kubelet does.
@@ -215,8 +213,7 @@ impl Host {
         let request = StartContainerRequest {
             container_id: id.clone(),
         };
-        let response: Result<StartContainerResponse, _> = self.raw.runtime("StartContainer", request).await;
-        response.expect("a container can be started");
+        let _started: StartContainerResponse = self.raw.runtime("StartContainer", request).await;
         let log = Path::new(&sandbox.config.log_directory).join(format!("{name}/{attempt}.log"));
         symlink(log, self.link(sandbox, name, &id)).expect("a directory of our own");
         id
@@ -244,9 +241,7 @@ impl Host {
         let request = cri::StopPodSandboxRequest {
             pod_sandbox_id: sandbox.id.clone(),
         };
-        let response: Result<cri::StopPodSandboxResponse, _> =
-            self.raw.runtime("StopPodSandbox", request).await;
-        response.expect("a sandbox can be stopped");
+        let _stopped: cri::StopPodSandboxResponse = self.raw.runtime("StopPodSandbox", request).await;
     }
 
     /// The state that a container is listed in.
@@ -258,8 +253,8 @@ impl Host {
 
     /// All containers: `pod/name#attempt state`, in order.
     pub(crate) async fn left(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        for container in self.raw.containers().await {
+        let listed = self.raw.containers().await;
+        let containers = listed.iter().map(|container| {
             let metadata = container.metadata.clone().unwrap_or_default();
             let state = match container.state() {
                 cri::ContainerState::ContainerCreated => "created",
@@ -268,32 +263,35 @@ impl Host {
                 cri::ContainerState::ContainerUnknown => "unknown",
             };
             let pod = container.labels.get(label::POD_NAME).map_or("?", String::as_str);
-            left.push(format!("{pod}/{}#{} {state}", metadata.name, metadata.attempt));
-        }
-        left.sort();
-        left
+            format!("{pod}/{}#{} {state}", metadata.name, metadata.attempt)
+        });
+        sorted(containers)
     }
 
     /// All sandboxes: `pod#attempt state`, in order.
     pub(crate) async fn sandboxes_left(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        for sandbox in self.raw.sandboxes().await {
+        let listed = self.raw.sandboxes().await;
+        let sandboxes = listed.iter().map(|sandbox| {
             let metadata = sandbox.metadata.clone().unwrap_or_default();
             let state = match sandbox.state() {
                 cri::PodSandboxState::SandboxReady => "ready",
                 cri::PodSandboxState::SandboxNotready => "not ready",
             };
-            left.push(format!("{}#{} {state}", metadata.name, metadata.attempt));
-        }
-        left.sort();
-        left
+            format!("{}#{} {state}", metadata.name, metadata.attempt)
+        });
+        sorted(sandboxes)
     }
 
     /// Names of all images, sorted.
     pub(crate) async fn image_names(&self) -> Vec<String> {
         let listed = self.raw.listed_images().await;
-        let mut names: Vec<String> = listed.into_iter().flat_map(|image| image.repo_tags).collect();
-        names.sort();
-        names
+        sorted(listed.into_iter().flat_map(|image| image.repo_tags))
     }
+}
+
+/// Sorted lines.
+pub(crate) fn sorted(lines: impl IntoIterator<Item = String>) -> Vec<String> {
+    let mut lines: Vec<String> = lines.into_iter().collect();
+    lines.sort();
+    lines
 }

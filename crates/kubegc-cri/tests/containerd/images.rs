@@ -18,7 +18,7 @@ use kubegc_sim::SimClock;
 use crate::{
     collector::{Known, client, reported, settings, settings_of},
     daemon::{PAUSE, ROOT},
-    host::{Host, RUNS, pod, until},
+    host::{Host, RUNS, pod, sorted, until},
     oci::ImageSpec,
 };
 
@@ -75,9 +75,7 @@ fn in_use(report: &ImagesReport) -> Vec<String> {
             (Subject::Image(image), Reason::InUse) => Some(image.name().to_owned()),
             _ => None,
         });
-    let mut used: Vec<String> = used.collect();
-    used.sort();
-    used
+    sorted(used)
 }
 
 /// A run frees enough space, and removes no image more than needed.
@@ -207,14 +205,8 @@ async fn delete_unused(
             .all(|name| used.iter().any(|used| used == name)),
         "{used:?}"
     );
-    let mut removed: Vec<String> = report
-        .plan
-        .actions
-        .iter()
-        .map(|Action { image, .. }| image.name().to_owned())
-        .collect();
-    removed.sort();
-    removed
+    let removed = report.plan.actions.iter();
+    sorted(removed.map(|Action { image, .. }| image.name().to_owned()))
 }
 
 /// Under disk pressure all unused images are removed. The sandbox image is one of them from 1.29 on: this runtime

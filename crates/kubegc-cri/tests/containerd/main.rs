@@ -4,7 +4,6 @@
 //! `busybox-static`. Where it is not set, or the tests do not run as root, they print that they were skipped,
 //! except where `CI=true`: there they fail.
 
-mod build;
 mod collector;
 mod containers;
 mod crash;

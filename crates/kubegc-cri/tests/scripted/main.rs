@@ -6,11 +6,8 @@ mod calls;
 mod connecting;
 mod convert;
 mod crictl;
-mod deadlines;
 mod file_systems;
 mod interrupted;
-mod reading;
-mod reopening;
 mod responses;
 mod round_trip;
 mod server;
@@ -20,4 +17,3 @@ mod tables;
 mod wire;
 #[path = "../../../kubegc-node/tests/words.rs"]
 mod words;
-mod world;

@@ -20,10 +20,9 @@ use crate::{
     convert,
     crictl::Unset,
     server::Server,
-    sim::Simulated,
+    sim::{Simulated, collect},
     tables::{Reported, Tables},
     wire,
-    world::collect,
 };
 
 #[tokio::test]

@@ -26,24 +26,15 @@ use tonic::{
 use tonic_prost::ProstCodec;
 use tower::{Service, service_fn};
 
-use crate::wire;
+use crate::{tables::Tables, wire};
 
 /// The responses of the runtime to calls without a fault.
 #[async_trait]
 pub(crate) trait Backend: Send + Sync + 'static {
-    async fn version(&self) -> Result<wire::VersionResponse, Status>;
-    async fn status(&self) -> Result<wire::StatusResponse, Status>;
-    async fn sandboxes(&self) -> Result<Vec<wire::PodSandbox>, Status>;
-    async fn containers(&self) -> Result<Vec<wire::Container>, Status>;
-    async fn images(&self) -> Result<Vec<wire::Image>, Status>;
-    async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Status>;
-    async fn container_status(&self, id: &str) -> Result<Option<wire::ContainerStatus>, Status>;
-    async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status>;
-    async fn stop_container(&self, id: &str, seconds: i64) -> Result<(), Status>;
-    async fn remove_container(&self, id: &str) -> Result<(), Status>;
-    async fn stop_sandbox(&self, id: &str) -> Result<(), Status>;
-    async fn remove_sandbox(&self, id: &str) -> Result<(), Status>;
-    async fn remove_image(&self, image: wire::ImageSpec) -> Result<(), Status>;
+    /// The tables with the response to a read of this object, or to a listing.
+    async fn read(&self, method: &str, object: &str) -> Result<Tables, Status>;
+    /// Performs a write. Stops have a grace period in seconds, removals of images a runtime handler.
+    async fn write(&self, method: &str, id: &str, seconds: u32, handler: &str) -> Result<(), Status>;
 }
 
 /// The fault of a call.
@@ -176,7 +167,7 @@ impl Handlers {
             Some(Fault::Hold(until)) => until.notified().await,
             Some(Fault::Vanish) => {
                 let _by_another = perform.await;
-                return Err(Status::not_found("an error occurred: not found"));
+                return Err(not_found());
             }
             Some(Fault::Cut) => {
                 self.shared.cut();
@@ -237,43 +228,59 @@ macro_rules! serve {
 }
 
 serve!(RuntimeService {
-    Version(VersionRequest) -> VersionResponse: |backend, message| backend.version().await?;
-    Status(StatusRequest) -> StatusResponse: |backend, message| backend.status().await?;
+    Version(VersionRequest) -> VersionResponse: |backend, message| backend.read("Version", "").await?.version;
+    Status(StatusRequest) -> StatusResponse: |backend, message| backend.read("Status", "").await?.status;
     ListPodSandbox(ListPodSandboxRequest) -> ListPodSandboxResponse: |backend, message|
-        wire::ListPodSandboxResponse { items: backend.sandboxes().await? };
+        wire::ListPodSandboxResponse { items: backend.read("ListPodSandbox", "").await?.sandboxes };
     StopPodSandbox(StopPodSandboxRequest) -> StopPodSandboxResponse: |backend, message| {
-        backend.stop_sandbox(&message.pod_sandbox_id).await?;
+        backend.write("StopPodSandbox", &message.pod_sandbox_id, 0, "").await?;
         wire::StopPodSandboxResponse {}
     };
     RemovePodSandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse: |backend, message| {
-        backend.remove_sandbox(&message.pod_sandbox_id).await?;
+        backend.write("RemovePodSandbox", &message.pod_sandbox_id, 0, "").await?;
         wire::RemovePodSandboxResponse {}
     };
     ListContainers(ListContainersRequest) -> ListContainersResponse: |backend, message|
-        wire::ListContainersResponse { containers: backend.containers().await? };
-    ContainerStatus(ContainerStatusRequest) -> ContainerStatusResponse: |backend, message|
-        wire::ContainerStatusResponse { status: backend.container_status(&message.container_id).await? };
+        wire::ListContainersResponse { containers: backend.read("ListContainers", "").await?.containers };
+    ContainerStatus(ContainerStatusRequest) -> ContainerStatusResponse: |backend, message| {
+        let mut tables = backend.read("ContainerStatus", &message.container_id).await?;
+        let status = tables.statuses.remove(&message.container_id);
+        wire::ContainerStatusResponse { status: status.ok_or_else(not_found)? }
+    };
     StopContainer(StopContainerRequest) -> StopContainerResponse: |backend, message| {
-        backend.stop_container(&message.container_id, message.timeout).await?;
+        let seconds = message.timeout.try_into().map_err(|_| Status::invalid_argument("timeout"))?;
+        backend.write("StopContainer", &message.container_id, seconds, "").await?;
         wire::StopContainerResponse {}
     };
     RemoveContainer(RemoveContainerRequest) -> RemoveContainerResponse: |backend, message| {
-        backend.remove_container(&message.container_id).await?;
+        backend.write("RemoveContainer", &message.container_id, 0, "").await?;
         wire::RemoveContainerResponse {}
     };
 });
 
 serve!(ImageService {
     ListImages(ListImagesRequest) -> ListImagesResponse: |backend, message|
-        wire::ListImagesResponse { images: backend.images().await? };
-    ImageStatus(ImageStatusRequest) -> ImageStatusResponse: |backend, message|
-        wire::ImageStatusResponse { image: backend.image(&message.image.unwrap_or_default().image).await? };
+        wire::ListImagesResponse { images: backend.read("ListImages", "").await?.images };
+    ImageStatus(ImageStatusRequest) -> ImageStatusResponse: |backend, message| {
+        let reference = message.image.unwrap_or_default().image;
+        let images = backend.read("ImageStatus", &reference).await?.images.into_iter();
+        let is_named = |tags: &[String]| tags.contains(&reference);
+        let mut found = images.filter(|image| image.id == reference || is_named(&image.repo_tags));
+        wire::ImageStatusResponse { image: found.next() }
+    };
     RemoveImage(RemoveImageRequest) -> RemoveImageResponse: |backend, message| {
-        backend.remove_image(message.image.unwrap_or_default()).await?;
+        let image = message.image.unwrap_or_default();
+        backend.write("RemoveImage", &image.image, 0, &image.runtime_handler).await?;
         wire::RemoveImageResponse {}
     };
-    ImageFsInfo(ImageFsInfoRequest) -> ImageFsInfoResponse: |backend, message| backend.file_systems().await?;
+    ImageFsInfo(ImageFsInfoRequest) -> ImageFsInfoResponse: |backend, message|
+        backend.read("ImageFsInfo", "").await?.file_systems;
 });
+
+/// The response to a call on an object that does not exist.
+pub(crate) fn not_found() -> Status {
+    Status::not_found("an error occurred: not found")
+}
 
 /// Which services a runtime has.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,12 +1,22 @@
-//! A simulated node as a backend: it performs, records and checks the calls of a client.
+//! A simulated node as a backend, and its collectors.
 
 use kubegc_core::{Runtime, RuntimeError};
-use kubegc_sim::SimNode;
+use kubegc_node::{
+    Environment, GoDuration, Node, Policy, PolicySpec,
+    container::Mode,
+    driver::{ContainersReport, ImagesReport, Settings},
+    image::Task,
+};
+use kubegc_sim::{SimClock, SimNode};
 use tonic::{Status, async_trait};
 
-use crate::{convert, server::Backend, tables::version, wire};
+use crate::{
+    convert,
+    server::Backend,
+    tables::{Tables, version},
+};
 
-/// The node, with the responses of a runtime.
+/// The node, with the responses of a runtime: it performs, records and checks the calls of a client.
 pub(crate) struct Simulated(pub(crate) SimNode);
 
 fn failed(error: RuntimeError) -> Status {
@@ -18,69 +28,82 @@ fn failed(error: RuntimeError) -> Status {
 
 #[async_trait]
 impl Backend for Simulated {
-    async fn version(&self) -> Result<wire::VersionResponse, Status> {
-        Ok(version("simulated", "1", "v1"))
+    async fn read(&self, method: &str, object: &str) -> Result<Tables, Status> {
+        let (node, mut tables) = (&self.0, Tables::default());
+        tables.version = version("simulated", "1", "v1");
+        match method {
+            "ListPodSandbox" => {
+                let all = node.sandboxes().await.map_err(failed)?;
+                tables.sandboxes = all.iter().map(|sandbox| convert::sandbox(sandbox)).collect();
+            }
+            "ListContainers" => {
+                let all = node.containers().await.map_err(failed)?;
+                tables.containers = all
+                    .iter()
+                    .map(|container| convert::container(container))
+                    .collect();
+            }
+            "ListImages" => {
+                let all = node.images().await.map_err(failed)?;
+                tables.images = all.iter().map(|image| convert::image(image)).collect();
+            }
+            "ContainerStatus" => {
+                let status = node.container_status(object).await.map_err(failed)?;
+                let status = status.map(|status| convert::status(object, &status));
+                tables.statuses.insert(object.to_owned(), status);
+            }
+            // No run asks for an image or measures a file system.
+            _ => {}
+        }
+        Ok(tables)
     }
 
-    async fn status(&self) -> Result<wire::StatusResponse, Status> {
-        Ok(wire::StatusResponse::default())
+    async fn write(&self, method: &str, id: &str, seconds: u32, handler: &str) -> Result<(), Status> {
+        let done = match method {
+            "StopContainer" => self.0.stop_container(id, seconds).await,
+            "RemoveContainer" => self.0.remove_container(id).await,
+            "StopPodSandbox" => self.0.stop_sandbox(id).await,
+            "RemovePodSandbox" => self.0.remove_sandbox(id).await,
+            _ => self.0.remove_image(id, handler).await,
+        };
+        done.map_err(failed)
     }
+}
 
-    async fn sandboxes(&self) -> Result<Vec<wire::PodSandbox>, Status> {
-        let all = self.0.sandboxes().await.map_err(failed)?;
-        Ok(all.iter().map(|sandbox| convert::sandbox(sandbox)).collect())
-    }
+/// Images of any age can be removed.
+fn settings(release: &str) -> Settings {
+    let spec = PolicySpec {
+        image_minimum_gc_age: GoDuration::ZERO,
+        ..PolicySpec::default()
+    };
+    let release = release.parse().expect("a version that is known");
+    Settings::from(&Policy::new(&spec, release).expect("a valid policy"))
+}
 
-    async fn containers(&self) -> Result<Vec<wire::Container>, Status> {
-        let all = self.0.containers().await.map_err(failed)?;
-        Ok(all
-            .iter()
-            .map(|container| convert::container(container))
-            .collect())
-    }
+/// The reports of one run over everything.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Reports {
+    pub(crate) containers: ContainersReport,
+    pub(crate) images: ImagesReport,
+}
 
-    async fn images(&self) -> Result<Vec<wire::Image>, Status> {
-        let all = self.0.images().await.map_err(failed)?;
-        Ok(all.iter().map(|image| convert::image(image)).collect())
-    }
-
-    async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Status> {
-        let id = self.0.image_id(reference).await.map_err(failed)?;
-        let facts = id.and_then(|id| self.0.image(&id));
-        Ok(facts.map(|facts| convert::image(&facts)))
-    }
-
-    async fn container_status(&self, id: &str) -> Result<Option<wire::ContainerStatus>, Status> {
-        let status = self.0.container_status(id).await.map_err(failed)?;
-        Ok(status.map(|status| convert::status(id, &status)))
-    }
-
-    /// No run measures a file system.
-    async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
-        Ok(wire::ImageFsInfoResponse::default())
-    }
-
-    async fn stop_container(&self, id: &str, seconds: i64) -> Result<(), Status> {
-        let seconds = u32::try_from(seconds).map_err(|_| Status::invalid_argument("timeout"))?;
-        self.0.stop_container(id, seconds).await.map_err(failed)
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), Status> {
-        self.0.remove_container(id).await.map_err(failed)
-    }
-
-    async fn stop_sandbox(&self, id: &str) -> Result<(), Status> {
-        self.0.stop_sandbox(id).await.map_err(failed)
-    }
-
-    async fn remove_sandbox(&self, id: &str) -> Result<(), Status> {
-        self.0.remove_sandbox(id).await.map_err(failed)
-    }
-
-    async fn remove_image(&self, spec: wire::ImageSpec) -> Result<(), Status> {
-        self.0
-            .remove_image(&spec.image, &spec.runtime_handler)
-            .await
-            .map_err(failed)
+/// Collects once: containers, sandboxes and logs, then so many images that removing both unused ones is enough
+/// and removing one of them is not. Logs and pods are the simulated node's own.
+pub(crate) async fn collect(
+    runtime: &dyn Runtime,
+    sim: &SimNode,
+    clock: &SimClock,
+    release: &str,
+) -> Reports {
+    let world = Environment {
+        runtime,
+        logs: Some(sim),
+        pods: sim,
+        clock,
+    };
+    let mut node = Node::new(world, settings(release));
+    Reports {
+        containers: node.collect_containers(Mode::Periodic).await,
+        images: node.images(Task::Free { bytes: 1_500 }).await,
     }
 }

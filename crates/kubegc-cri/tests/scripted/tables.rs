@@ -7,7 +7,10 @@ use std::{
 
 use tonic::{Status, async_trait};
 
-use crate::{server::Backend, wire};
+use crate::{
+    server::{Backend, not_found},
+    wire,
+};
 
 /// The responses.
 #[derive(Clone, Debug)]
@@ -96,92 +99,45 @@ impl Reported {
     pub(crate) fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().expect("no test panics while it holds this")
     }
-
-    /// Removes the matching entries; a runtime's error if there are none.
-    fn remove<T>(entries: &mut Vec<T>, fits: impl Fn(&T) -> bool) -> Result<(), Status> {
-        let before = entries.len();
-        entries.retain(|entry| !fits(entry));
-        if entries.len() == before {
-            return Err(Status::not_found("an error occurred: not found"));
-        }
-        Ok(())
-    }
 }
 
-fn handler(spec: Option<&wire::ImageSpec>) -> &str {
-    spec.map_or("", |spec| &spec.runtime_handler)
+/// Removes the matching entries; a runtime's error if there are none.
+fn remove<T>(entries: &mut Vec<T>, fits: impl Fn(&T) -> bool) -> Result<(), Status> {
+    let before = entries.len();
+    entries.retain(|entry| !fits(entry));
+    if entries.len() == before {
+        return Err(not_found());
+    }
+    Ok(())
 }
 
 #[async_trait]
 impl Backend for Reported {
-    async fn version(&self) -> Result<wire::VersionResponse, Status> {
-        Ok(self.tables().version.clone())
+    async fn read(&self, _method: &str, _object: &str) -> Result<Tables, Status> {
+        Ok(self.tables().clone())
     }
 
-    async fn status(&self) -> Result<wire::StatusResponse, Status> {
-        Ok(self.tables().status.clone())
-    }
-
-    async fn sandboxes(&self) -> Result<Vec<wire::PodSandbox>, Status> {
-        Ok(self.tables().sandboxes.clone())
-    }
-
-    async fn containers(&self) -> Result<Vec<wire::Container>, Status> {
-        Ok(self.tables().containers.clone())
-    }
-
-    async fn images(&self) -> Result<Vec<wire::Image>, Status> {
-        Ok(self.tables().images.clone())
-    }
-
-    async fn image(&self, reference: &str) -> Result<Option<wire::Image>, Status> {
-        let tables = self.tables();
-        let named = |image: &&wire::Image| {
-            image.id == reference || image.repo_tags.iter().any(|tag| tag == reference)
-        };
-        Ok(tables.images.iter().find(named).cloned())
-    }
-
-    async fn container_status(&self, id: &str) -> Result<Option<wire::ContainerStatus>, Status> {
-        let tables = self.tables();
-        let status = tables.statuses.get(id);
-        status
-            .cloned()
-            .ok_or_else(|| Status::not_found("an error occurred: not found"))
-    }
-
-    async fn file_systems(&self) -> Result<wire::ImageFsInfoResponse, Status> {
-        Ok(self.tables().file_systems.clone())
-    }
-
-    async fn stop_container(&self, id: &str, _seconds: i64) -> Result<(), Status> {
+    async fn write(&self, method: &str, id: &str, _seconds: u32, handler: &str) -> Result<(), Status> {
         let mut tables = self.tables();
-        let mut all = tables.containers.iter_mut();
-        let container = all.find(|container| container.id == id);
-        let container = container.ok_or_else(|| Status::not_found("an error occurred: not found"))?;
-        container.state = wire::ContainerState::ContainerExited as i32;
-        Ok(())
-    }
-
-    async fn remove_container(&self, id: &str) -> Result<(), Status> {
-        Self::remove(&mut self.tables().containers, |container| container.id == id)
-    }
-
-    async fn stop_sandbox(&self, id: &str) -> Result<(), Status> {
-        let mut tables = self.tables();
-        let sandbox = tables.sandboxes.iter_mut().find(|sandbox| sandbox.id == id);
-        let sandbox = sandbox.ok_or_else(|| Status::not_found("an error occurred: not found"))?;
-        sandbox.state = wire::PodSandboxState::SandboxNotready as i32;
-        Ok(())
-    }
-
-    async fn remove_sandbox(&self, id: &str) -> Result<(), Status> {
-        Self::remove(&mut self.tables().sandboxes, |sandbox| sandbox.id == id)
-    }
-
-    async fn remove_image(&self, spec: wire::ImageSpec) -> Result<(), Status> {
-        Self::remove(&mut self.tables().images, |image| {
-            image.id == spec.image && handler(image.spec.as_ref()) == spec.runtime_handler
-        })
+        match method {
+            "StopContainer" => {
+                let container = tables.containers.iter_mut().find(|container| container.id == id);
+                let exited = wire::ContainerState::ContainerExited;
+                container.ok_or_else(not_found)?.set_state(exited);
+                Ok(())
+            }
+            "StopPodSandbox" => {
+                let sandbox = tables.sandboxes.iter_mut().find(|sandbox| sandbox.id == id);
+                let stopped = wire::PodSandboxState::SandboxNotready;
+                sandbox.ok_or_else(not_found)?.set_state(stopped);
+                Ok(())
+            }
+            "RemoveContainer" => remove(&mut tables.containers, |container| container.id == id),
+            "RemovePodSandbox" => remove(&mut tables.sandboxes, |sandbox| sandbox.id == id),
+            _ => remove(&mut tables.images, |image| {
+                let own = image.spec.as_ref().map_or("", |spec| &spec.runtime_handler);
+                image.id == id && own == handler
+            }),
+        }
     }
 }

@@ -1,6 +1,7 @@
-//! Checks of the whole repository: architecture, language, public items, READMEs, rules.
+//! Checks of the whole repository: architecture, circles, language, public items, READMEs, rules.
 
 mod architecture;
+mod circles;
 mod files;
 mod language;
 mod planners;

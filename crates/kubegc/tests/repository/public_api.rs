@@ -4,7 +4,10 @@
 //! `UPDATE_EXPECT=1 cargo test -p kubegc --test repository public_api`. Items that macros generate are
 //! missing.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use syn::{
     Attribute, Expr, ExprInfer, Fields, FnArg, ImplItem, Item, ItemImpl, ItemUse, Pat, TraitItem, Type,
@@ -14,24 +17,26 @@ use syn::{
 use crate::files::{crates, read, root};
 
 /// The path of a module from the root of the crate.
-type Module = Vec<String>;
+pub(crate) type Module = Vec<String>;
 
 /// The parsed source of a crate.
 #[derive(Default)]
-struct Source {
-    modules: BTreeMap<Module, Vec<Item>>,
+pub(crate) struct Source {
+    pub(crate) modules: BTreeMap<Module, Vec<Item>>,
+    /// The modules that are files.
+    files: BTreeSet<Module>,
     /// The implementations of each type of the crate, in the form of the lists.
     implementations: BTreeMap<(Module, String), Vec<Item>>,
 }
 
 /// One name that a `use` declares: `None` for `*`.
-struct Import {
-    path: Vec<String>,
+pub(crate) struct Import {
+    pub(crate) path: Vec<String>,
     name: Option<String>,
 }
 
 impl Source {
-    fn of(lib: &Path) -> Self {
+    pub(crate) fn of(lib: &Path) -> Self {
         let mut source = Self::default();
         source.read(Module::new(), lib);
         source.implementations = source.all_implementations();
@@ -47,6 +52,7 @@ impl Source {
             "lib" | "mod" => directory.to_owned(),
             stem => directory.join(stem),
         };
+        self.files.insert(module.clone());
         self.add(module, parsed.items, &below);
     }
 
@@ -71,6 +77,20 @@ impl Source {
 
     fn items(&self, module: &[String]) -> &[Item] {
         self.modules.get(module).map_or(&[], Vec::as_slice)
+    }
+
+    /// The file of a module or of an item in it.
+    pub(crate) fn file(&self, path: &[String]) -> Module {
+        let mut above = (0..=path.len()).rev().map(|end| path[..end].to_vec());
+        above.find(|file| self.files.contains(file)).unwrap_or_default()
+    }
+
+    /// The file of the item to which a path leads, or the first part of the path; `None` outside of the crate.
+    pub(crate) fn file_of(&self, module: &[String], path: &[String]) -> Option<Module> {
+        let mut parts = (1..=path.len()).rev().map(|end| &path[..end]);
+        let (mut at, name) = parts.find_map(|part| self.resolve(module, part, DEPTH))?;
+        at.push(name);
+        Some(self.file(&at))
     }
 
     /// The module that defines the item to which a path leads; `None` outside of the crate.
@@ -420,7 +440,7 @@ fn path_of(ty: &Type) -> Option<Vec<String>> {
     }
 }
 
-fn imports(item: &ItemUse) -> Vec<Import> {
+pub(crate) fn imports(item: &ItemUse) -> Vec<Import> {
     let mut found = Vec::new();
     let mut pending = vec![(Vec::new(), &item.tree)];
     while let Some((path, tree)) = pending.pop() {
@@ -446,7 +466,7 @@ fn imports(item: &ItemUse) -> Vec<Import> {
     found
 }
 
-fn print(item: &Item) -> String {
+pub(crate) fn print(item: &Item) -> String {
     prettyplease::unparse(&syn::File {
         shebang: None,
         attrs: Vec::new(),
