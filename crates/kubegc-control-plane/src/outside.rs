@@ -17,7 +17,7 @@ use kubegc_sim::{
 };
 use serde_json::Value;
 
-use crate::{Act, Actor, Assumptions, Requests, Step, Why, calls::object_ref, trace::code_of};
+use crate::{Act, Actor, Assumptions, Requests, Step, Why, object_ref, trace::code_of};
 
 /// The kubelet reports a final phase of a pod before it deletes it.
 const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");

@@ -18,11 +18,10 @@ use kubegc_objects::{
 use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use crate::{
-    AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
-    calls::{is_identity, object_ref},
+    AggregatedApi, Assumptions, Change, Outcome, Step, aggregation, object_ref,
     outside::Outside,
     perform::Requests,
-    trace::Trace,
+    trace::{Trace, is_identity},
     workloads::{Player, Workloads},
 };
 

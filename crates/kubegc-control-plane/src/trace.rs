@@ -5,9 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_controllers::Operation;
-use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
+use kubegc_core::{
+    KindId, ObjectMeta, ObjectRef, OwnerReference, PropagationPolicy, Uid, identity::split_api_version,
+};
 use kubegc_objects::Reason;
-use kubegc_sim::{RefusedBy, Response};
+use kubegc_sim::{ApiServer, RefusedBy, Response};
 
 /// The actor of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
@@ -340,9 +342,42 @@ pub(crate) fn code_of(response: &Response) -> Code {
     (response.code, refusal)
 }
 
+/// The identity of a stored object.
+pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
+    identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
+}
+
+/// Whether an object is a stored one, in the version of this kind.
+pub(crate) fn is_identity(server: &ApiServer, kind: KindId, meta: &ObjectMeta, object: &ObjectRef) -> bool {
+    let resource = &server.catalog()[kind];
+    object.uid == meta.uid
+        && object.name == meta.name
+        && object.namespace == meta.namespace
+        && object.kind == resource.kind
+        && split_api_version(&object.api_version) == (&*resource.group, &*resource.version)
+}
+
+/// The identity of an object of a kind.
+pub(crate) fn identity(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: &Arc<str>,
+    name: &Arc<str>,
+    uid: &Uid,
+) -> ObjectRef {
+    let resource = &server.catalog()[kind];
+    ObjectRef {
+        kind: Arc::clone(&resource.kind),
+        api_version: resource.api_version().into(),
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        uid: uid.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use kubegc_sim::{ApiServer, ResponseBody};
+    use kubegc_sim::ResponseBody;
 
     use super::*;
 

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, Kept, ObjectMeta, SharedMeta, Timestamp,
+    Behavior, DeleteOptions, Kept, ObjectMeta, Timestamp,
     backoff::doubled,
     record::{Field, ObjectId, Record, Resource},
 };
@@ -491,23 +491,4 @@ pub enum Cloud {
     NotImplemented,
     /// The check failed, with this message.
     Failed(Arc<str>),
-}
-
-/// Namespace and name of the metadata.
-impl From<&ObjectMeta> for Key {
-    fn from(meta: &ObjectMeta) -> Self {
-        Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
-    }
-}
-
-impl From<&ObjectId> for Key {
-    fn from(object: &ObjectId) -> Self {
-        Self::new(Arc::clone(&object.namespace), Arc::clone(&object.name))
-    }
-}
-
-impl From<&SharedMeta> for Key {
-    fn from(meta: &SharedMeta) -> Self {
-        Self::from(&**meta)
-    }
 }

@@ -33,19 +33,6 @@ const VOLUME_BINDER: Actor = Actor::Controller("persistentvolume-binder-controll
 /// The time between the exit of a container and its restart.
 const RESTART: Duration = Duration::from_secs(10);
 
-/// The player of workloads. In a step it syncs all objects of one resource.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Player {
-    /// Without rules it does not act.
-    pub(crate) rules: Option<Arc<Workloads>>,
-    /// Whether no object has changed since the last step.
-    pub(crate) is_settled: bool,
-    /// The time when an object is due again.
-    pub(crate) due: Option<Timestamp>,
-    /// The last step that changed an object.
-    pub(crate) cause: Option<usize>,
-}
-
 impl ControlPlane {
     /// Syncs the objects of the first resource that has something to write. Returns whether there is one.
     pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {

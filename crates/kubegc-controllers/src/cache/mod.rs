@@ -9,8 +9,8 @@ use std::{
 };
 
 use kubegc_core::{
-    StoreError,
-    record::{Record, Resource},
+    ObjectMeta, SharedMeta, StoreError,
+    record::{ObjectId, Record, Resource},
 };
 
 pub use index::Index;
@@ -38,6 +38,25 @@ impl Key {
     /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
+    }
+}
+
+/// Namespace and name of the metadata.
+impl From<&ObjectMeta> for Key {
+    fn from(meta: &ObjectMeta) -> Self {
+        Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
+    }
+}
+
+impl From<&ObjectId> for Key {
+    fn from(object: &ObjectId) -> Self {
+        Self::new(Arc::clone(&object.namespace), Arc::clone(&object.name))
+    }
+}
+
+impl From<&SharedMeta> for Key {
+    fn from(meta: &SharedMeta) -> Self {
+        Self::from(&**meta)
     }
 }
 

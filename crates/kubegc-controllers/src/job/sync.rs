@@ -21,6 +21,16 @@ pub(super) struct JobPod<'a> {
 }
 
 impl JobPod<'_> {
+    /// The deletion of the pod, or the removal of its finalizer.
+    pub(super) fn work(&self, removes_finalizer: bool, reason: Reason) -> PodWork {
+        PodWork {
+            id: self.id.clone(),
+            meta: self.record.meta.clone(),
+            removes_finalizer: removes_finalizer && self.has_finalizer,
+            reason,
+        }
+    }
+
     fn body(&self) -> Result<&Pod, Missing> {
         self.id.body(self.record, Record::pod)
     }
@@ -170,7 +180,7 @@ impl Sync<'_> {
         match (&finish, &counted) {
             (Some(finish), _) => {
                 let reason = Reason::new("JobFinishing", finish.reason_message());
-                let deletes = self.active().map(|pod| PodWork::new(pod, false, reason.clone()));
+                let deletes = self.active().map(|pod| pod.work(false, reason.clone()));
                 work.deletes = deletes.collect();
             }
             (None, Ok(counted)) if !is_undetermined && !is_deleting => match self.surplus(counted) {
@@ -428,7 +438,7 @@ impl Sync<'_> {
         };
         let reason = Reason::new(code, message);
         let surplus = self.active().take(surplus);
-        let delete = |pod| PodWork::new(pod, self.is_tracked, reason.clone());
+        let delete = |pod: &JobPod<'_>| pod.work(self.is_tracked, reason.clone());
         Ok(surplus.map(delete).collect())
     }
 

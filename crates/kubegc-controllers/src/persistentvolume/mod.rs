@@ -23,11 +23,7 @@ use std::collections::BTreeMap;
 use kubegc_core::record::ClaimRef;
 
 use self::{sync::Sync, volume::Volume};
-use crate::{
-    Plugin,
-    prelude::*,
-    storage::{PODS_BY_CLAIM, decide},
-};
+use crate::{Plugin, Step, prelude::*, storage::PODS_BY_CLAIM};
 
 /// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.
 const HONORS_RECLAIM_POLICY: Behavior = Behavior::since(31, 0, "feature gate HonorPVReclaimPolicy is beta");
@@ -255,10 +251,12 @@ impl Controller for PersistentVolumeBinder {
             migration,
             plugin: self.storage.plugin(&volume, operation),
         };
-        let decision = decide(Steps::of(id, sync, Sync::sync_volume));
-        if decision.steps.is_some() {
-            require_version(id, &record.meta)?;
+        let steps = Steps::of(id, sync, Sync::sync_volume);
+        // Work that ends before its first request is decided at once.
+        match steps.begin().next(None) {
+            Step::End(End::Kept(reason)) => Ok(Decision::keep(id.clone(), reason)),
+            Step::End(End::Unknown(missing)) => Err(missing),
+            Step::End(_) | Step::Perform { .. } => require_version(id, &record.meta).map(|()| steps.into()),
         }
-        Ok(decision)
     }
 }
