@@ -151,7 +151,6 @@ impl Requests {
         }
     }
 
-    /// The record of an object in its stored form.
     pub(crate) fn read(
         &self,
         server: &ApiServer,

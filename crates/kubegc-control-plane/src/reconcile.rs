@@ -19,7 +19,6 @@ use crate::{
 };
 
 impl ControlPlane {
-    /// Lists the objects of the server for the controllers.
     pub(crate) fn list_records(&mut self, server: &ApiServer, incomplete: &BTreeSet<Resource>) {
         for resource in self.manager.resources() {
             let mut records = Vec::new();
@@ -33,7 +32,6 @@ impl ControlPlane {
         add_cloud_responses(&mut self.manager, self.now, &self.assumptions);
     }
 
-    /// Delivers a change to the controllers.
     pub(crate) fn deliver_to_controllers(
         &mut self,
         server: &ApiServer,

@@ -23,13 +23,11 @@ pub enum Actor {
     /// CustomResourceDefinition.
     #[display("API server")]
     ApiServer,
-    /// The kubelet of the pod's node.
     #[display("kubelet")]
     Kubelet,
     /// The owner of a finalizer, outside of kube-controller-manager.
     #[display("finalizer owner")]
     FinalizerOwner,
-    /// The controller of this name.
     Controller(&'static str),
 }
 
@@ -101,11 +99,9 @@ pub enum Why {
     Controller(Box<kubegc_controllers::Reason>),
 }
 
-/// The refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 #[display("{message}")]
 pub struct Refusal {
-    /// The API server's message.
     pub message: Arc<str>,
     /// The extension that refused it, if it was not the API server itself.
     pub by: Option<RefusedBy>,
@@ -221,7 +217,6 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) steps: Vec<Step>,
-    /// The objects that steps affected.
     objects: HashMap<Uid, Touched, FixedState>,
 }
 
@@ -244,7 +239,6 @@ impl Touched {
 }
 
 impl Trace {
-    /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -327,7 +321,6 @@ impl Trace {
 /// The code of a response, and the refusal if the server refused the request.
 pub(crate) type Code = (u16, Option<Refusal>);
 
-/// The code and the refusal of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
     let refusal = response.status().and_then(|status| {
         let by = status.refused_by.clone();

@@ -56,7 +56,6 @@ use crate::{Action, Cache, Change, Index, Key, Missing, OnError, Reason, Sent, S
 /// }
 /// ```
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Name, resources, indexes and permissions.
     fn info(&self) -> &'static Info;
 
     /// When keys are reconciled, and how failures are retried. Default: [`Info::timing`].
@@ -116,7 +115,6 @@ pub struct Info {
     /// The indexes over the first resource under whose keys objects of other resources are found: a change of
     /// such an object affects what is found under its own key.
     pub found_by: &'static [(Resource, &'static Index)],
-    /// When keys are reconciled, and how failures are retried.
     pub timing: Timing,
     /// The first release in which it runs by default; `None` if it does in all.
     pub since: Option<Behavior>,
@@ -149,8 +147,6 @@ impl Info {
         upstream: "",
     };
 
-    /// Adds the keys that a change affects: of an object of the first resource, or of those that an index of
-    /// [`affected_by`](Self::affected_by) or [`found_by`](Self::found_by) relates to it.
     pub(crate) fn push_affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         if self.resources.first() == Some(&change.resource) {
             keys.push(change.key.clone());
@@ -169,14 +165,12 @@ impl Info {
         }
     }
 
-    /// Adds the keys of all objects of the first resource.
     pub(crate) fn push_keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
         if let Some(resource) = self.resources.first() {
             keys.extend(cache.keys(*resource));
         }
     }
 
-    /// The decision about the object of the first resource.
     pub(crate) fn reconcile<C: Controller + ?Sized>(
         &self,
         controller: &C,
@@ -265,7 +259,6 @@ impl Timing {
 pub struct Context<'a> {
     pub cache: &'a Cache,
     pub now: Timestamp,
-    /// The preconditions of requests.
     pub wire: Wire,
     /// The deadlines that the last reconcile of this key stored in [`Decision::deadlines`]; empty before the
     /// first.
@@ -324,7 +317,6 @@ pub(crate) trait Reads {
     /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
     fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing>;
 
-    /// The decision to keep the object.
     fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing>;
 }
 
@@ -373,7 +365,6 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// Work whose requests depend on responses, after the actions.
     pub steps: Option<Steps>,
-    /// Objects that are kept, and why.
     pub kept: Vec<Kept<ObjectId, Reason>>,
     /// Objects about which nothing can be decided, and the fact that is missing.
     pub unknown: Vec<Kept<ObjectId, Missing>>,
@@ -386,14 +377,12 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// The object is kept.
     pub fn keep(object: ObjectId, reason: Reason) -> Self {
         let mut decision = Self::default();
         decision.add_kept(object, reason);
         decision
     }
 
-    /// Nothing can be decided about the object.
     pub fn unknown(object: ObjectId, missing: Missing) -> Self {
         let mut decision = Self::default();
         decision.add_unknown(object, missing);
@@ -432,13 +421,11 @@ impl Decision {
         self.kept.push(Kept { object, reason });
     }
 
-    /// Adds an object about which nothing can be decided.
     pub fn add_unknown(&mut self, object: ObjectId, reason: Missing) {
         self.unknown.push(Kept { object, reason });
     }
 }
 
-/// Work whose requests depend on responses.
 impl From<Steps> for Decision {
     fn from(steps: Steps) -> Self {
         Self {
@@ -489,6 +476,5 @@ pub enum Cloud {
     No,
     /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
     NotImplemented,
-    /// The check failed, with this message.
     Failed(Arc<str>),
 }

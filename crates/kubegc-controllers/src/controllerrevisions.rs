@@ -65,7 +65,6 @@ static ORPHANED_REVISIONS: Index = Index::new(Resource::ControllerRevisions, |re
 });
 static DAEMON_SETS_BY_SELECTOR: Index = Index::new(Resource::DaemonSets, push_selector);
 
-/// The writes that adopt and release revisions.
 fn claim(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Action>, Missing> {
     let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, id).collect();
     let namespace = match cx.has(OWN_NAMESPACE) {

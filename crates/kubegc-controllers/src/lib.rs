@@ -61,7 +61,7 @@ pub mod tokens;
 pub mod ttlafterfinished;
 pub mod volumeattachment;
 
-pub use action::{Action, FailureEvent, OnError, Read};
+pub use action::{Action, OnError, Read};
 pub use cache::{Cache, Change, Index, Key, Records};
 pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
 pub use controller::{

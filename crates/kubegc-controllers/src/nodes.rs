@@ -4,7 +4,7 @@
 use kubegc_core::record::{Node, Taint, Toleration};
 
 use crate::{
-    Cloud, CloudQuery, FailureEvent,
+    Cloud, CloudQuery,
     podgc::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, disruption_target},
     prelude::*,
 };
@@ -25,7 +25,6 @@ static READY: Index = Index::new(Resource::Nodes, |record, keys| {
         keys.push(Key::cluster(""));
     }
 });
-/// Nodes that are not ready.
 static NOT_READY_NODES: Index = Index::new(Resource::Nodes, |record, keys| {
     if record.node().is_some_and(|node| node.is_ready() == Some(false)) {
         keys.push(Key::cluster(""));
@@ -72,7 +71,6 @@ impl NodeLifecycle {
     }
 }
 
-/// Returns whether a node that counts is ready.
 fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
     let nodes = cx.cache.indexed_records(&READY, &Key::cluster(""));
     let is_ready = |node: &&Record| node.node().and_then(Node::is_ready) == Some(true);
@@ -354,7 +352,6 @@ const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
 const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
 
 /// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those
@@ -399,11 +396,8 @@ impl CloudNodeLifecycle {
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
             .on_error(OnError::Report)
             .error_prefix(format!("unable to delete node {name:?}: "));
-        action.failure_event = self.version.has(FAILURE_HAS_EVENT).then(|| FailureEvent {
-            object: id.clone(),
-            reason: "DeletingNodeFailed",
-            message_prefix: format!("Failed deleting node {name}: "),
-        });
+        let failed = || ("DeletingNodeFailed", format!("Failed deleting node {name}: "));
+        action.failure_event = self.version.has(FAILURE_HAS_EVENT).then(failed);
         Decision::act(action)
     }
 

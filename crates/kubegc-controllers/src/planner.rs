@@ -41,7 +41,6 @@ pub struct BatchPlanner {
     wire: Wire,
 }
 
-/// A planner whose actions carry all preconditions.
 impl From<Arc<dyn Controller>> for BatchPlanner {
     fn from(controller: Arc<dyn Controller>) -> Self {
         let wire = Wire::Strict;
@@ -55,7 +54,6 @@ impl BatchPlanner {
         Self::from(Arc::new(controller) as Arc<dyn Controller>)
     }
 
-    /// The same with other preconditions.
     #[must_use]
     pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
@@ -108,7 +106,6 @@ impl BatchPlanner {
     }
 }
 
-/// The plan of a [`BatchPlanner`].
 type BatchPlan = Plan<Action, ObjectId, Judgement, ()>;
 
 /// The reason why an object is kept.

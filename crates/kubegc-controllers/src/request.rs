@@ -39,11 +39,7 @@ pub enum Request {
     Event(EventRequest),
     /// Finds the plugin of a volume. Response: [`Response::Plugin`].
     #[display("find the plugin to {operation} {volume}")]
-    FindPlugin {
-        volume: ObjectId,
-        /// The operation that the plugin is needed for.
-        operation: Operation,
-    },
+    FindPlugin { volume: ObjectId, operation: Operation },
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
     #[display("ask the provisioner whether to delete {volume}")]
     QueryGuard { volume: ObjectId },
@@ -204,12 +200,10 @@ pub enum FieldChange {
     SpecFinalizers(Vec<Arc<str>>),
     /// Replaces `metadata.ownerReferences`.
     OwnerReferences(Vec<OwnerReference>),
-    /// Sets a label.
     Label {
         key: &'static str,
         value: String,
     },
-    /// Sets an annotation.
     Annotation {
         key: &'static str,
         value: String,
@@ -334,23 +328,15 @@ pub enum Operation {
 pub enum Response {
     /// The object as it is now.
     Object(Box<Record>),
-    /// All objects of the list.
     Objects(Vec<Record>),
-    /// The metadata of all objects of the list.
     Metadata(Vec<SharedMeta>),
-    /// The request was executed.
     Done,
     /// The object was written; its metadata in the server's response, if it has any.
     Written(Option<SharedMeta>),
-    /// The resources that are served.
     Discovered(Arc<Discovered>),
-    /// The plugin of the volume.
     Plugin(Plugin),
-    /// Whether the provisioner lets the volume be deleted.
     Guard(Guard),
-    /// The result of the operation on the storage.
     Operation(Operated),
-    /// The request failed.
     Failed(StoreError),
 }
 
@@ -377,10 +363,11 @@ pub enum Plugin {
     Unknown,
     /// A plugin of kube-controller-manager.
     InTree,
-    /// An external provisioner.
     External,
     /// None, or it could not be set up.
-    Missing { message: String },
+    Missing {
+        message: String,
+    },
 }
 
 /// The result of an external provisioner's check of one of its volumes.
@@ -389,9 +376,7 @@ pub enum Guard {
     /// Not known. Nothing is deleted.
     #[default]
     Unknown,
-    /// It does.
     Allows,
-    /// It does not.
     Forbids,
 }
 
@@ -421,7 +406,6 @@ pub enum Wire {
 /// The preconditions that upstream sends with a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sent {
-    /// None.
     Nothing,
     Uid,
     ResourceVersion,

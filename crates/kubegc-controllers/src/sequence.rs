@@ -86,27 +86,16 @@ impl Port {
         self.get(object.resource, Key::from(object)).await
     }
 
-    /// Lists the objects of a resource in a namespace.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
         let namespace = Arc::clone(namespace);
         self.request(Request::List { resource, namespace }).await
     }
 
-    /// Deletes an object.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
     }
 
     /// Changes an object. Returns its metadata after the write, if the response contains it.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn write(&self, write: Write) -> Result<Option<SharedMeta>, StoreError> {
         match self.send(Request::Write(write)).await {
             Response::Written(meta) => Ok(meta),
@@ -138,20 +127,17 @@ impl Port {
         self.send(Request::Event(event)).await;
     }
 
-    /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
         let found = self.request(Request::FindPlugin { volume, operation }).await;
         found.unwrap_or_default()
     }
 
-    /// Queries an external provisioner's check of a volume.
     pub async fn query_guard(&self, volume: ObjectId) -> Guard {
         self.request(Request::QueryGuard { volume })
             .await
             .unwrap_or_default()
     }
 
-    /// Deletes or recycles the storage behind a volume.
     pub(crate) async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
         match self.send(Request::Operate { volume, operation }).await {
             Response::Operation(operated) => operated,
@@ -226,12 +212,10 @@ impl Steps {
         self
     }
 
-    /// The object of the steps.
     pub const fn object(&self) -> &ObjectId {
         &self.object
     }
 
-    /// Starts the steps.
     pub fn begin(&self) -> Sequence {
         let port = Port {
             exchange: Arc::default(),
@@ -335,7 +319,6 @@ pub enum End {
     RequeueAfter { after: Duration, reason: Reason },
     #[display("failed: {message}")]
     Failed {
-        /// The error of the request.
         error: StoreError,
         /// The message that upstream logs or returns; the text of the error if upstream adds nothing.
         message: String,
@@ -351,7 +334,6 @@ impl From<Missing> for End {
     }
 }
 
-/// A request failed, and upstream retries the key with backoff.
 impl From<StoreError> for End {
     fn from(error: StoreError) -> Self {
         Self::failed(error)
@@ -385,7 +367,6 @@ impl End {
         }
     }
 
-    /// Work failed with a message of its own.
     pub(crate) fn failed_by(message: String, is_retried: bool) -> Self {
         let error = StoreError::Unknown {
             message: message.clone(),

@@ -138,7 +138,6 @@ impl<'a> Sync<'a> {
         self.write(Act::Create, resource, &meta, object);
     }
 
-    /// Deletes a pod that is not being deleted yet.
     pub(super) fn delete(&mut self, pod: &StoredObject) {
         let act = Act::Delete { propagation: None };
         if !pod.meta.is_deleting() {
@@ -231,7 +230,6 @@ pub(super) fn is_active(pod: &StoredObject) -> bool {
     !has_ended(pod) && !pod.meta.is_deleting()
 }
 
-/// Whether a pod is active and ready.
 pub(super) fn is_ready(pod: &StoredObject) -> bool {
     is_active(pod) && pod.condition("Ready")["status"] == "True"
 }
@@ -345,7 +343,6 @@ impl Sync<'_> {
         self.status(status, &[("Ready", if is_ready { "True" } else { "False" }, "")]);
     }
 
-    /// One sync of a claim.
     fn claim(&mut self, rules: &Workloads) {
         let (claim, spec, now) = (self.object, self.spec, self.server.now());
         let ClaimFate::Bound { after } = rules.claim(&Subject::new(self.server, claim)) else {

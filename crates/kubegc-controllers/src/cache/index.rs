@@ -22,12 +22,10 @@ impl Index {
         Self { resource, keys }
     }
 
-    /// The resource of the objects that are found.
     pub const fn resource(&self) -> Resource {
         self.resource
     }
 
-    /// The keys under which an object is found.
     pub fn keys_of(&self, record: &Record) -> Vec<Key> {
         let mut keys = Vec::new();
         (self.keys)(record, &mut keys);
@@ -67,7 +65,6 @@ impl Entries {
         range.map(|(_, object)| object)
     }
 
-    /// Updates the entries for a change of one object.
     pub(super) fn apply(&mut self, index: &Index, old: Option<&Record>, new: Option<&Record>) {
         let Some(gathered) = self.0.get_mut() else {
             return;

@@ -35,13 +35,11 @@ impl Key {
         }
     }
 
-    /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
 }
 
-/// Namespace and name of the metadata.
 impl From<&ObjectMeta> for Key {
     fn from(meta: &ObjectMeta) -> Self {
         Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
@@ -82,7 +80,6 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of these resources with these indexes.
     pub fn new(
         resources: impl IntoIterator<Item = Resource>,
         indexes: impl IntoIterator<Item = &'static Index>,
@@ -102,12 +99,10 @@ impl Cache {
         }
     }
 
-    /// Returns whether the resource is one of the cache.
     pub fn has(&self, resource: Resource) -> bool {
         self.tables.contains_key(&resource)
     }
 
-    /// The resources of the cache.
     pub fn resources(&self) -> impl Iterator<Item = Resource> + '_ {
         self.tables.keys().copied()
     }

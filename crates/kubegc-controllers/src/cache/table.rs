@@ -16,7 +16,6 @@ use super::Key;
 /// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
 const CHANGES_MIN: usize = 1_000;
 
-/// All objects of one resource that are known.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// Whether all objects are known, or why not.
@@ -31,7 +30,6 @@ pub(super) struct Table {
 }
 
 impl Default for Table {
-    /// Nothing was listed.
     fn default() -> Self {
         Self {
             listed: Err(StoreError::Unlisted),
@@ -44,10 +42,6 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The object of this name.
-    ///
-    /// # Complexity
-    /// O(log n) for `n` objects.
     pub(super) fn get(&self, key: &Key) -> Option<&Record> {
         match self.changed.get(key) {
             Some(changed) => changed.as_ref(),
@@ -55,7 +49,6 @@ impl Table {
         }
     }
 
-    /// Replaces or removes an object. Returns the previous one.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) -> Option<Record> {
         if self.changed.is_empty()
             && let Some(list) = Arc::get_mut(&mut self.base)
@@ -74,8 +67,7 @@ impl Table {
         old
     }
 
-    /// Replaces everything by a list. A name that occurs twice with different contents becomes unknown, its
-    /// uid included.
+    /// Of a name that occurs twice with different contents, the uid becomes unknown too.
     pub(super) fn replace(&mut self, records: Vec<Record>) {
         let mut records: Vec<_> = records
             .into_iter()
@@ -94,7 +86,6 @@ impl Table {
         self.changed.clear();
     }
 
-    /// All objects, in order.
     pub(super) fn records(&self) -> Records<'_> {
         Records {
             base: self.base.range::<Key, _>(..).peekable(),

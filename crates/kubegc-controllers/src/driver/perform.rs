@@ -19,12 +19,9 @@ use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 pub struct Performer<'a> {
     #[debug(skip)]
     pub store: &'a dyn ObjectStore,
-    /// Conversion between whole objects and records.
     pub documents: &'a dyn Documents,
-    /// Plugins, provisioners, the event recorder.
     #[debug(skip)]
     pub outside: &'a dyn Outside,
-    /// How resources are addressed.
     pub resources: &'a Resources,
 }
 

@@ -27,7 +27,6 @@ use crate::{
 /// Delay before discovery is repeated because a resource is not served.
 const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
 
-/// A driver that runs.
 pub(super) struct Running {
     driver: Driver,
     manager: Manager,
@@ -35,7 +34,6 @@ pub(super) struct Running {
     resources: Arc<Resources>,
     discovery: Backoff,
     is_discovering: bool,
-    /// When the next discovery starts.
     discovers_at: Option<Timestamp>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The number of tasks and queries in flight.
@@ -168,7 +166,6 @@ impl Running {
             && self.watched.values().all(Watched::is_settled)
     }
 
-    /// Starts as many of the due tasks as may be in flight.
     fn fill(&mut self) -> Filled {
         // Each iteration starts one task.
         while self.busy < self.driver.workers {
@@ -277,7 +274,6 @@ impl Running {
         self.work.push(query.boxed());
     }
 
-    /// Starts a discovery that is due.
     fn discover(&mut self) {
         let now = self.driver.tools.clock.now();
         if self.discovers_at.take_if(|at| *at <= now).is_some() {

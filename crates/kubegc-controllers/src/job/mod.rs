@@ -103,7 +103,6 @@ const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510"
 /// The feature gate `JobManagedBy`: alpha in 1.30, beta and on from 1.32.
 const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
 
-/// Pods by the Job that controls them.
 static PODS_BY_JOB: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "Job", keys);
 });

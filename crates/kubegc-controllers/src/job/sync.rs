@@ -282,7 +282,6 @@ impl Sync<'_> {
         Ok(counted)
     }
 
-    /// The limit of failures per index; `None` if there is none.
     pub(super) fn limit_per_index(&self) -> Result<Option<i32>, Missing> {
         if self.indexed.is_none() || !self.cx.has(LIMIT_PER_INDEX) {
             return Ok(None);
@@ -312,7 +311,6 @@ impl Sync<'_> {
         Ok(Some(indexes))
     }
 
-    /// When the active deadline passes; `None` if there is none.
     fn deadline(&self) -> Result<Option<Timestamp>, Missing> {
         let seconds = *self
             .id
@@ -329,7 +327,6 @@ impl Sync<'_> {
         Ok(self.cx.has(SUSPEND) && *self.id.read(&self.job.is_suspended, "spec.suspend")?)
     }
 
-    /// Returns whether the Job ends now, and how.
     fn finish(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
         let (job, id) = (self.job, self.id);
         let conditions = id.read(&job.conditions, "status.conditions")?;

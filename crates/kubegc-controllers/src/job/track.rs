@@ -16,7 +16,6 @@ const UNCOUNTED_MAX: usize = 500;
 /// The first and the longest delay before a failed pod of an index is replaced; it doubles with each failure.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
-/// Whether a pod loses the finalizer.
 enum Removal {
     Now(Reason),
     At(Timestamp),
@@ -111,7 +110,6 @@ impl Sync<'_> {
         undecided
     }
 
-    /// Whether and why a pod loses the finalizer.
     fn removal_reason(
         &self,
         pod: &JobPod<'_>,

@@ -33,7 +33,6 @@ pub(super) struct SyncWork {
     pub(super) deletes: Vec<PodWork>,
     pub(super) finalizer_removals: Vec<PodWork>,
     pub(super) counts: JobCounts,
-    /// Uids of the pods with the finalizer.
     pub(super) with_finalizer: BTreeSet<Uid>,
     /// Whether the counts differ from the status.
     pub(super) is_flushed: bool,

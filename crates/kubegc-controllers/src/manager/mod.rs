@@ -64,7 +64,7 @@ use crate::{
 /// manager.handle(at(1_050), Input::Ended { task: task.id, end: End::Done });
 /// assert!(matches!(manager.poll_output(at(1_050)), Output::Wait { until: None }));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Manager {
     controllers: Vec<Running>,
     wire: Wire,
@@ -87,7 +87,6 @@ pub struct Manager {
     /// In a simulation: the version of an object after an action on it, by the code of its reason, so that an
     /// action without effect is not repeated.
     left_at: HashMap<(usize, ObjectId, &'static str), ResourceVersion, FixedState>,
-    /// The cause of the next changes.
     cause: Option<Cause>,
     /// The cause of the last change that enqueued each key.
     causes: HashMap<Unit, Cause, FixedState>,
@@ -98,7 +97,6 @@ pub struct Manager {
 /// enqueued its key.
 pub type Cause = usize;
 
-/// One controller that runs.
 #[derive(Clone, Debug)]
 struct Running {
     controller: Arc<dyn Controller>,
@@ -131,14 +129,26 @@ pub enum Input {
         resource: Resource,
         records: Result<Vec<Record>, StoreError>,
     },
-    /// An object was added or modified.
-    Applied { resource: Resource, record: Box<Record> },
+    Applied {
+        resource: Resource,
+        record: Box<Record>,
+    },
     /// An object was deleted. If another object is cached under its name, nothing happens.
-    Deleted { resource: Resource, key: Key, uid: Uid },
+    Deleted {
+        resource: Resource,
+        key: Key,
+        uid: Uid,
+    },
     /// The response to [`Output::QueryCloud`]. The key waits for it.
-    Cloud { node: ObjectId, response: CloudResponse },
+    Cloud {
+        node: ObjectId,
+        response: CloudResponse,
+    },
     /// A task has ended. Every task that was handed out ends once.
-    Ended { task: TaskId, end: End },
+    Ended {
+        task: TaskId,
+        end: End,
+    },
 }
 
 /// The next output of a [`Manager`].
@@ -173,20 +183,8 @@ impl Manager {
                 })
                 .collect(),
             wire,
-            is_simulation: false,
             now,
-            queue: Queue::default(),
-            deadlines: BTreeMap::new(),
-            unknown: BTreeMap::new(),
-            cloud_queries: BTreeMap::new(),
-            cloud: BTreeMap::new(),
-            pending: None,
-            in_flight: BTreeMap::new(),
-            stale_at: BTreeMap::new(),
-            left_at: HashMap::default(),
-            cause: None,
-            causes: HashMap::default(),
-            next_id: 0,
+            ..Self::default()
         }
     }
 
@@ -304,7 +302,6 @@ impl Manager {
         self.unit(controller, key).map(|unit| self.reconcile(&unit))
     }
 
-    /// A key of the controller of this name.
     fn unit(&self, controller: &str, key: &Key) -> Option<Unit> {
         let has_name = |running: &Running| running.controller.info().name == controller;
         let controller = self.controllers.iter().position(has_name)?;
@@ -441,7 +438,6 @@ impl Manager {
         }
     }
 
-    /// Enqueues a key that a change affects.
     fn enqueue_event(&mut self, controller: usize, key: Key) {
         let delay = self.controllers[controller].timing.event_delay;
         let unit = Unit { controller, key };

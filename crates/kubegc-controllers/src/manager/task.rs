@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{Action, Controller, End, Found, Key, Steps};
 
-/// Identifies one task of one manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
@@ -32,7 +31,6 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub enum Work {
     Action(Action),
-    /// Requests that depend on responses.
     Steps(Steps),
 }
 

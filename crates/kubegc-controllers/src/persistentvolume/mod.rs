@@ -58,7 +58,6 @@ pub struct PersistentVolumeBinder {
     /// being deleted: the feature gate `HonorPVReclaimPolicy`. Off, the storage of a volume that is deleted
     /// before its claim leaks.
     pub deletion_finalizers: bool,
-    /// Known facts about the storage of the cluster.
     pub storage: Storage,
     version: KubernetesVersion,
 }
@@ -81,9 +80,7 @@ pub struct Storage {
 /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Migration {
-    /// They are not.
     Off,
-    /// They are.
     On {
         /// The name of the driver, such as `ebs.csi.aws.com`.
         driver: Arc<str>,

@@ -152,7 +152,6 @@ impl Sync {
         Ok(End::Kept(reason))
     }
 
-    /// Marks the volume as released and reclaims it.
     async fn release(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
         if !self.read(volume)?.is_settled() {
             self.set_phase(port, volume, "Released", reason.clone()).await?;
