@@ -75,6 +75,8 @@ impl Requests {
                 self.volume(server, volume)?;
                 Response::Operation(Operated::Done)
             }
+            // A simulation assumes responses, and makes no queries.
+            Request::QueryCloud { .. } => return Err(StoreError::Unlisted.into()),
             Request::Discover => Response::Discovered(Arc::new(Discovered::from(server.discover()))),
             Request::ListContent { resource, namespace } => {
                 let kind = resolve(server, resource)?;

@@ -78,8 +78,6 @@ impl ControlPlane {
                 self.manager.handle(self.now, Input::Ended { task: id, end });
                 true
             }
-            // A simulation does not query the cloud provider.
-            Output::QueryCloud(_) => true,
             Output::Wait { .. } => false,
         }
     }

@@ -8,7 +8,7 @@ use kubegc_core::{
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{Action, Cache, Change, Index, Key, Missing, OnError, Reason, Sent, Steps, Wire};
+use crate::{Action, Cache, Change, CloudResponse, Index, Key, Missing, OnError, Reason, Sent, Steps, Wire};
 
 /// One controller of Kubernetes, or the part of it that deletes objects or changes finalizers and owner
 /// references.
@@ -265,6 +265,8 @@ pub struct Context<'a> {
     pub deadlines: &'a Deadlines,
     /// The cloud provider's response about the object of this key; `None` if there was no query.
     pub cloud: Option<&'a CloudResponse>,
+    /// Whether the cloud provider can be queried. If not, nothing is decided about a node without a response.
+    pub queries_cloud: bool,
     /// Whether [`Decision::kept`] is read. If not, controllers whose keys each cover many objects, or whose
     /// reasons are formatted, leave it empty.
     pub notes_kept: bool,
@@ -372,8 +374,6 @@ pub struct Decision {
     pub requeue_at: Option<Timestamp>,
     /// Replaces [`Context::deadlines`] of the key; `None` leaves them.
     pub deadlines: Option<Deadlines>,
-    /// The query to the cloud provider that the key waits for.
-    pub cloud_query: Option<CloudQuery>,
 }
 
 impl Decision {
@@ -414,7 +414,7 @@ impl Decision {
 
     /// Returns whether something is to be done now.
     pub(crate) const fn has_work(&self) -> bool {
-        !self.actions.is_empty() || self.steps.is_some() || self.cloud_query.is_some()
+        !self.actions.is_empty() || self.steps.is_some()
     }
 
     pub fn add_kept(&mut self, object: ObjectId, reason: Reason) {
@@ -448,33 +448,4 @@ impl From<Vec<Action>> for Decision {
             ..Self::default()
         }
     }
-}
-
-/// A query to the cloud provider about a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CloudQuery {
-    pub node: ObjectId,
-    /// `spec.providerID`; empty if unset.
-    pub provider_id: Arc<str>,
-}
-
-/// The cloud provider's response about a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CloudResponse {
-    /// The uid of the queried node.
-    pub node_uid: kubegc_core::Uid,
-    /// Whether there is an instance for the node.
-    pub exists: Cloud,
-    /// Whether the instance is shut down; meaningless without an instance.
-    pub is_shut_down: Cloud,
-}
-
-/// The cloud provider's result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cloud {
-    Yes,
-    No,
-    /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
-    NotImplemented,
-    Failed(Arc<str>),
 }

@@ -64,9 +64,7 @@ pub mod volumeattachment;
 pub use action::{Action, OnError, Read};
 pub use cache::{Cache, Change, Index, Key, Records};
 pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
-pub use controller::{
-    Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Timing,
-};
+pub use controller::{Context, Controller, Deadlines, Decision, Info, MayChange, Timing};
 pub use cronjob::CronJobHistory;
 pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
@@ -80,8 +78,8 @@ pub use podgc::PodGc;
 pub use pvcprotection::PvcProtection;
 pub use reason::{Missing, Reason};
 pub use request::{
-    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
-    Write, preconditions,
+    Cloud, CloudResponse, EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request,
+    Response, Sent, Wire, Write, preconditions,
 };
 pub use rule::{ByRelease, Rule};
 pub use select::{UnknownController, select_controllers};

@@ -46,6 +46,13 @@ pub enum Request {
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
     #[display("{operation} {volume}")]
     Operate { volume: ObjectId, operation: Operation },
+    /// Queries the cloud provider about a node. Response: [`Response::Cloud`].
+    #[display("ask the cloud provider about {node}")]
+    QueryCloud {
+        node: ObjectId,
+        /// `spec.providerID`; empty if unset.
+        provider_id: Arc<str>,
+    },
     /// Reads which resources are served. Response: [`Response::Discovered`].
     #[display("discover resources")]
     Discover,
@@ -87,6 +94,7 @@ impl Request {
                 | Self::List { .. }
                 | Self::FindPlugin { .. }
                 | Self::QueryGuard { .. }
+                | Self::QueryCloud { .. }
                 | Self::Discover
                 | Self::ListContent { .. }
         )
@@ -108,6 +116,7 @@ impl Request {
             Self::FindPlugin { volume, .. } | Self::QueryGuard { volume } | Self::Operate { volume, .. } => {
                 Some(volume)
             }
+            Self::QueryCloud { node, .. } => Some(node),
             _ => None,
         }
     }
@@ -336,6 +345,7 @@ pub enum Response {
     Discovered(Arc<Discovered>),
     Plugin(Plugin),
     Guard(Guard),
+    Cloud(CloudResponse),
     Operation(Operated),
     Failed(StoreError),
 }
@@ -391,6 +401,27 @@ pub enum Operated {
     Failed {
         message: String,
     },
+}
+
+/// The cloud provider's response about a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CloudResponse {
+    /// The uid of the queried node.
+    pub node_uid: Uid,
+    /// Whether there is an instance for the node.
+    pub exists: Cloud,
+    /// Whether the instance is shut down; meaningless without an instance.
+    pub is_shut_down: Cloud,
+}
+
+/// The cloud provider's result of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cloud {
+    Yes,
+    No,
+    /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
+    NotImplemented,
+    Failed(Arc<str>),
 }
 
 /// The preconditions that a request contains.

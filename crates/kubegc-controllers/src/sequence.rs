@@ -20,8 +20,8 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use crate::{
-    EventRequest, FieldChange, Guard, Key, Missing, Operated, Operation, Plugin, Reason, Request, Response,
-    Sent, Wire, Write, request::server_message_about,
+    CloudResponse, EventRequest, FieldChange, Guard, Key, Missing, Operated, Operation, Plugin, Reason,
+    Request, Response, Sent, Wire, Write, request::server_message_about,
 };
 
 /// The channel of a sequence for requests.
@@ -314,6 +314,9 @@ pub enum End {
     /// again.
     #[display("something has changed, so it is reconciled again")]
     Stale(Vec<Found>),
+    /// The key is reconciled again at once, with this response.
+    #[display("the cloud provider has responded")]
+    Cloud(CloudResponse),
     /// The key is reconciled again after this time.
     #[display("requeued after {}s: {reason}", after.as_secs_f64())]
     RequeueAfter { after: Duration, reason: Reason },

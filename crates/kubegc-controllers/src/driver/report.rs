@@ -77,7 +77,7 @@ impl Summary {
     pub(super) fn count(&mut self, controller: &'static str, end: &End) {
         let counts = self.tasks.entry(controller).or_default();
         let count = match end {
-            End::Done | End::Kept(_) | End::Unknown(_) => &mut counts.done,
+            End::Done | End::Kept(_) | End::Unknown(_) | End::Cloud(_) => &mut counts.done,
             End::Stale(_) => &mut counts.stale,
             End::RequeueAfter { .. } => &mut counts.requeued,
             End::Failed { .. } => &mut counts.failed,

@@ -19,10 +19,7 @@ use super::{
     Driver, Performed, Performer, Report, Resources, Summary,
     watch::{Effects, Step as WatchStep, Watched, retries},
 };
-use crate::{
-    Cloud, CloudQuery, CloudResponse, End, Input, Manager, Output, Reason, Request, Response, Sequence, Step,
-    Task, TaskId, Work,
-};
+use crate::{End, Input, Manager, Output, Reason, Request, Response, Sequence, Step, Task, TaskId, Work};
 
 /// Delay before discovery is repeated because a resource is not served.
 const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
@@ -60,10 +57,6 @@ enum Done {
         request: Request,
         reason: Option<Reason>,
         response: Box<Response>,
-    },
-    Cloud {
-        node: ObjectId,
-        response: CloudResponse,
     },
 }
 
@@ -172,7 +165,6 @@ impl Running {
             let now = self.driver.tools.clock.now();
             match self.manager.poll_output(now) {
                 Output::Perform(task) => self.perform(*task, now),
-                Output::QueryCloud(query) => self.query_cloud(query),
                 Output::Wait { until } => {
                     (self.driver.observer)(Report::Waiting { until });
                     return Filled::Until(until);
@@ -241,37 +233,19 @@ impl Running {
 
     fn ended(&mut self, now: Timestamp, worker: &Worker, end: End) {
         self.busy -= 1;
-        self.summary.count(worker.controller, &end);
-        (self.driver.observer)(Report::Ended {
-            task: worker.task,
-            controller: worker.controller,
-            object: worker.object.clone(),
-            took: now.since(worker.began_at),
-            end: end.clone(),
-        });
+        // After a response of the cloud provider, another task continues the work.
+        if !matches!(end, End::Cloud(_)) {
+            self.summary.count(worker.controller, &end);
+            (self.driver.observer)(Report::Ended {
+                task: worker.task,
+                controller: worker.controller,
+                object: worker.object.clone(),
+                took: now.since(worker.began_at),
+                end: end.clone(),
+            });
+        }
         let task = worker.task;
         self.manager.handle(now, Input::Ended { task, end });
-    }
-
-    fn query_cloud(&mut self, query: CloudQuery) {
-        self.busy += 1;
-        let tools = self.driver.tools.clone();
-        let query = async move {
-            let CloudQuery { node, provider_id } = query;
-            let exists = tools.outside.exists(&node, &provider_id).await;
-            // Without an instance there is nothing to be shut down.
-            let is_shut_down = match exists {
-                Cloud::Yes => tools.outside.is_shut_down(&node, &provider_id).await,
-                _ => Cloud::No,
-            };
-            let response = CloudResponse {
-                node_uid: node.uid.clone(),
-                exists,
-                is_shut_down,
-            };
-            Done::Cloud { node, response }
-        };
-        self.work.push(query.boxed());
     }
 
     fn discover(&mut self) {
@@ -321,10 +295,6 @@ impl Running {
                     (self.driver.observer)(Report::Performed(Box::new(performed)));
                 }
                 self.advance(*worker, Some(*response), now);
-            }
-            Done::Cloud { node, response } => {
-                self.busy -= 1;
-                effects.inputs.push(Input::Cloud { node, response });
             }
         }
         self.apply(now, effects);

@@ -154,6 +154,14 @@ impl Manager {
                 self.stale(&unit, found);
                 Outcome::Neither
             }
+            End::Cloud(response) => {
+                if self.record(&object).is_some() {
+                    self.cloud.insert(unit.clone(), response);
+                    // The response belongs to this sync, not to the next one.
+                    self.queue.add_at(&unit, self.now);
+                }
+                Outcome::Neither
+            }
             End::RequeueAfter { after, .. } => {
                 self.enqueue(&unit, self.now.saturating_add(after));
                 Outcome::Neither
