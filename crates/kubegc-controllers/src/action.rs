@@ -99,13 +99,8 @@ impl Action {
         subresource: &'static str,
         changes: Vec<FieldChange>,
     ) -> Self {
-        self.requests.push(Request::Write(Write {
-            object: self.object.clone(),
-            subresource,
-            form,
-            precondition: self.sent(wire, upstream),
-            changes,
-        }));
+        let update = Write::update(&self.object, subresource, self.sent(wire, upstream), changes);
+        self.requests.push(Request::Write(Write { form, ..update }));
         self
     }
 

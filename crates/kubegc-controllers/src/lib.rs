@@ -28,7 +28,6 @@ pub mod certificates;
 mod controller;
 pub mod controllerrevisions;
 pub mod cronjob;
-mod defaults;
 pub mod deployment;
 mod documents;
 pub mod driver;
@@ -66,7 +65,6 @@ pub use cache::{Cache, Change, Index, Key, Records};
 pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
 pub use controller::{Context, Controller, Deadlines, Decision, Info, MayChange, Timing};
 pub use cronjob::CronJobHistory;
-pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
@@ -82,7 +80,7 @@ pub use request::{
     Response, Sent, Wire, Write, preconditions,
 };
 pub use rule::{ByRelease, Rule};
-pub use select::{UnknownController, select_controllers};
+pub use select::{UnknownController, default_controllers, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;
