@@ -309,34 +309,31 @@ impl<'a> Context<'a> {
 
 /// Reads of an object that decisions depend on.
 pub(crate) trait Reads {
+    fn object(&self) -> &ObjectId;
+
     /// The fields of the object, by an accessor such as [`Record::job`]. Fails if only its metadata was read.
     fn body<'r, B>(
         &self,
         record: &'r Record,
         accessor: impl Fn(&'r Record) -> Option<&'r B>,
-    ) -> Result<&'r B, Missing>;
-
-    /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
-    fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing>;
-
-    fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing>;
-}
-
-impl Reads for ObjectId {
-    fn body<'r, B>(
-        &self,
-        record: &'r Record,
-        accessor: impl Fn(&'r Record) -> Option<&'r B>,
     ) -> Result<&'r B, Missing> {
-        accessor(record).ok_or_else(|| Missing::Object { object: self.clone() })
+        let object = || self.object().clone();
+        accessor(record).ok_or_else(|| Missing::Object { object: object() })
     }
 
+    /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
     fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing> {
-        field.known().ok_or_else(|| Missing::field(self, path))
+        field.known().ok_or_else(|| Missing::field(self.object(), path))
     }
 
     fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing> {
-        Ok(Decision::keep(self.clone(), Reason::new(code, message)))
+        Ok(Decision::keep(self.object().clone(), Reason::new(code, message)))
+    }
+}
+
+impl Reads for ObjectId {
+    fn object(&self) -> &ObjectId {
+        self
     }
 }
 

@@ -61,7 +61,7 @@ pub mod ttlafterfinished;
 pub mod volumeattachment;
 
 pub use action::{Action, OnError, Read};
-pub use cache::{Cache, Change, Index, Key, Records};
+pub use cache::{Cache, Change, Index, Key};
 pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
 pub use controller::{Context, Controller, Deadlines, Decision, Info, MayChange, Timing};
 pub use cronjob::CronJobHistory;

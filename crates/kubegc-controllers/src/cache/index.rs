@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::OnceLock};
 
 use kubegc_core::record::{Record, Resource};
 
-use super::{Key, table::Records};
+use super::Key;
 
 /// An index: finds the objects of one resource by keys that are computed from them.
 ///
@@ -49,10 +49,10 @@ pub(super) struct Entries(OnceLock<BTreeSet<(Key, Key)>>);
 
 impl Entries {
     /// The keys of the objects under a key, in order.
-    pub(super) fn under<'a, 'r>(
+    pub(super) fn under<'a, 'r, R: Iterator<Item = &'r Record>>(
         &'a self,
         index: &Index,
-        records: impl FnOnce() -> Records<'r>,
+        records: impl FnOnce() -> R,
         key: &Key,
     ) -> impl Iterator<Item = &'a Key> {
         let entries = self.0.get_or_init(|| {

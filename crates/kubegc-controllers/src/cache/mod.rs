@@ -14,7 +14,6 @@ use kubegc_core::{
 };
 
 pub use index::Index;
-pub use table::Records;
 
 use self::{index::Entries, table::Table};
 use crate::Missing;
@@ -129,7 +128,7 @@ impl Cache {
     }
 
     /// All objects of a resource that are known, by namespace and name.
-    pub fn records(&self, resource: Resource) -> Records<'_> {
+    pub fn records(&self, resource: Resource) -> impl Iterator<Item = &Record> {
         self.table(resource).records()
     }
 
@@ -139,12 +138,21 @@ impl Cache {
     }
 
     /// The objects of a resource in a namespace, by name.
-    pub fn in_namespace(&self, resource: Resource, namespace: &Arc<str>) -> Records<'_> {
-        self.table(resource).with_prefix(namespace, "")
+    pub fn in_namespace<'a>(
+        &'a self,
+        resource: Resource,
+        namespace: &Arc<str>,
+    ) -> impl Iterator<Item = &'a Record> + use<'a> {
+        self.with_prefix(resource, namespace, "")
     }
 
     /// The objects of a resource in a namespace whose names start with a prefix, by name.
-    pub(crate) fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+    pub(crate) fn with_prefix<'a>(
+        &'a self,
+        resource: Resource,
+        namespace: &Arc<str>,
+        prefix: &str,
+    ) -> impl Iterator<Item = &'a Record> + use<'a> {
         self.table(resource).with_prefix(namespace, prefix)
     }
 
