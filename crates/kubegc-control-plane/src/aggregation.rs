@@ -10,7 +10,6 @@ const DISCOVERED_AT_ONCE: Behavior = Behavior::since(27, 0, "KEP-3352 (Aggregate
 /// An API of an extension API server: an APIService with `spec.service`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AggregatedApi {
-    /// Its group and version.
     pub api_version: String,
     /// Namespace and name of the Service, without which the API is not available; `None` if it is not known.
     pub service: Option<(Arc<str>, Arc<str>)>,

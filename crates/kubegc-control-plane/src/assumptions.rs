@@ -60,7 +60,6 @@ pub struct Instance {
 }
 
 impl Default for Instance {
-    /// The state of the instance is unknown.
     fn default() -> Self {
         let unknown = || Cloud::Failed("not queried".into());
         Self {

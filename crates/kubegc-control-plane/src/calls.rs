@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{
-    KindId, ObjectMeta, ObjectRef, PatchType, ResourceVersion, Uid, deletion::DeleteOptionsSpec,
-    identity::split_api_version,
-};
+use kubegc_core::{KindId, ObjectRef, PatchType, ResourceVersion, deletion::DeleteOptionsSpec};
 use kubegc_objects::{self as objects, Operation, Request};
 use kubegc_sim::{ApiServer, Response, StoredObject};
 
@@ -73,39 +70,6 @@ impl ControlPlane {
         self.record_step(server, step, None);
         self.observe(server);
         response
-    }
-}
-
-/// The identity of a stored object.
-pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
-    identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
-}
-
-/// Whether an object is a stored one, in the version of this kind.
-pub(crate) fn is_identity(server: &ApiServer, kind: KindId, meta: &ObjectMeta, object: &ObjectRef) -> bool {
-    let resource = &server.catalog()[kind];
-    object.uid == meta.uid
-        && object.name == meta.name
-        && object.namespace == meta.namespace
-        && object.kind == resource.kind
-        && split_api_version(&object.api_version) == (&*resource.group, &*resource.version)
-}
-
-/// The identity of an object of a kind.
-pub(crate) fn identity(
-    server: &ApiServer,
-    kind: KindId,
-    namespace: &Arc<str>,
-    name: &Arc<str>,
-    uid: &Uid,
-) -> ObjectRef {
-    let resource = &server.catalog()[kind];
-    ObjectRef {
-        kind: Arc::clone(&resource.kind),
-        api_version: resource.api_version().into(),
-        namespace: Arc::clone(namespace),
-        name: Arc::clone(name),
-        uid: uid.clone(),
     }
 }
 

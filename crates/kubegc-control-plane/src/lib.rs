@@ -28,7 +28,6 @@ pub mod workloads;
 
 pub use aggregation::{AggregatedApi, no_service};
 pub use assumptions::{Assumptions, CONTROLLER_MANAGER, Instance};
-pub use calls::object_ref;
 pub use kubegc_sim::RefusedBy;
 pub use outside::kubelet_runs;
 pub use perform::Requests;
@@ -36,7 +35,7 @@ pub use plane::{ControlPlane, Idle, Settings, StepResult};
 pub use reconcile::{add_cloud_responses, list_resource};
 pub use refusals::Refusals;
 pub use simulation::{QUIET, Simulation};
-pub use trace::{Act, Actor, Change, Outcome, Refusal, Step, Trace, Why};
+pub use trace::{Act, Actor, Change, Outcome, Refusal, Step, Trace, Why, object_ref};
 
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

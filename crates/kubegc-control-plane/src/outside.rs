@@ -17,12 +17,11 @@ use kubegc_sim::{
 };
 use serde_json::Value;
 
-use crate::{Act, Actor, Assumptions, Requests, Step, Why, calls::object_ref, trace::code_of};
+use crate::{Act, Actor, Assumptions, Requests, Step, Why, object_ref, trace::code_of};
 
 /// The kubelet reports a final phase of a pod before it deletes it.
 const REPORTS_END: Behavior = Behavior::since(27, 0, "kubernetes #115331");
 
-/// The actors and their pending work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outside {
     assumptions: Arc<Assumptions>,
@@ -91,7 +90,6 @@ impl Outside {
         }
     }
 
-    /// Observes every object of the server.
     pub(crate) fn observe_all(&mut self, server: &ApiServer, now: Timestamp) {
         let kinds = server.catalog().iter().filter(|(_, kind)| kind.preferred);
         let kinds: Vec<KindId> = kinds.map(|(id, _)| id).collect();
@@ -159,7 +157,6 @@ impl Outside {
             .or_else(|| self.register(server).map(Some))
     }
 
-    /// The time when the next pod ends.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         self.ending.first().map(|(at, ..)| *at)
     }

@@ -12,26 +12,7 @@ use kubegc_documents::JsonDocuments;
 use kubegc_sim::{ApiServer, Filter, StoredObject};
 use serde_json::Value;
 
-use crate::{
-    ControlPlane,
-    trace::{Code, code_of},
-};
-
-impl ControlPlane {
-    /// Performs a request. Returns the response with its HTTP status code.
-    pub(crate) fn respond(&self, server: &mut ApiServer, request: &Request) -> (Response, Code) {
-        if let (Request::Discover, Some(discovered)) = (request, &self.discovered) {
-            return (Response::Discovered(Arc::clone(discovered)), (200, None));
-        }
-        match self.requests.respond(server, request, Some(&self.manager)) {
-            Ok(Response::Guard(_)) if self.assumptions.storage_is_deleted => {
-                (Response::Guard(Guard::Allows), (200, None))
-            }
-            Ok(response) => (response, (200, None)),
-            Err(Failure { error, code }) => (Response::Failed(error), code),
-        }
-    }
-}
+use crate::trace::{Code, code_of};
 
 /// Performs requests of controllers on a simulated API server.
 #[derive(Clone, Debug)]
@@ -56,7 +37,7 @@ impl Requests {
     }
 
     /// Performs a request with the records that the controllers have cached.
-    fn respond(
+    pub(crate) fn respond(
         &self,
         server: &mut ApiServer,
         request: &Request,
@@ -94,6 +75,8 @@ impl Requests {
                 self.volume(server, volume)?;
                 Response::Operation(Operated::Done)
             }
+            // A simulation assumes responses, and makes no queries.
+            Request::QueryCloud { .. } => return Err(StoreError::Unlisted.into()),
             Request::Discover => Response::Discovered(Arc::new(Discovered::from(server.discover()))),
             Request::ListContent { resource, namespace } => {
                 let kind = resolve(server, resource)?;
@@ -170,7 +153,6 @@ impl Requests {
         }
     }
 
-    /// The record of an object in its stored form.
     pub(crate) fn read(
         &self,
         server: &ApiServer,
@@ -227,8 +209,8 @@ fn complete(job: &mut StoredObject) {
 
 /// An error with the HTTP status code of the response.
 pub(crate) struct Failure {
-    error: StoreError,
-    code: Code,
+    pub(crate) error: StoreError,
+    pub(crate) code: Code,
 }
 
 impl From<StoreError> for Failure {

@@ -18,15 +18,13 @@ use kubegc_objects::{
 use kubegc_sim::{ApiServer, Event, EventType, StoredObject};
 
 use crate::{
-    AggregatedApi, Assumptions, Change, Outcome, Step, aggregation,
-    calls::{is_identity, object_ref},
+    AggregatedApi, Assumptions, Change, Outcome, Step, aggregation, object_ref,
     outside::Outside,
     perform::Requests,
-    trace::Trace,
+    trace::{Trace, is_identity},
     workloads::{Player, Workloads},
 };
 
-/// Settings of a control plane.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The controllers other than the garbage collector. Default: all that kube-controller-manager runs by
@@ -47,7 +45,6 @@ pub struct Settings {
     /// The APIs of extension API servers, by name of their APIService. They have an effect only with
     /// [`is_alone`](Self::is_alone). Default: none.
     pub aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    /// Assumptions about outside components.
     pub assumptions: Arc<Assumptions>,
     /// The controllers that create workloads, the scheduler and the kubelets, by the rules of a test; with
     /// them, [nodes matter](Self::nodes_matter). Default: they do not act.
@@ -55,7 +52,6 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The defaults of a release.
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             controllers: default_controllers(version),
@@ -136,7 +132,6 @@ pub enum StepResult {
         request: Box<Request>,
         response: Box<Response>,
     },
-    /// The garbage collector observed changes.
     Observed,
     /// Another actor acted. Its writes are the last of [`steps`](ControlPlane::steps).
     Acted,
@@ -157,7 +152,6 @@ pub struct Idle {
 }
 
 impl Idle {
-    /// The earliest of these.
     pub fn next_at(&self) -> Option<Timestamp> {
         let all = self.certain_at.into_iter().chain(self.retry_at);
         all.chain(self.scheduled_at).min()
@@ -284,7 +278,6 @@ impl ControlPlane {
         }
     }
 
-    /// The writes so far.
     pub fn steps(&self) -> &[Step] {
         &self.trace.steps
     }
@@ -299,7 +292,6 @@ impl ControlPlane {
         (self.trace, self.warnings)
     }
 
-    /// The garbage collector's warnings so far.
     pub fn warnings(&self) -> &[InvalidNamespace] {
         &self.warnings
     }
@@ -328,7 +320,6 @@ impl ControlPlane {
         self.now
     }
 
-    /// The start time.
     pub const fn began(&self) -> Timestamp {
         self.began
     }
@@ -361,7 +352,6 @@ impl ControlPlane {
         }
     }
 
-    /// Records a write with its changes.
     pub(crate) fn record_step(&mut self, server: &ApiServer, mut step: Step, trigger: Option<usize>) {
         step.at = self.now.since(self.began);
         let requested = Arc::clone(&step.object);
@@ -543,7 +533,6 @@ impl ControlPlane {
         self.handle(Input::Catalog { catalog, failed });
     }
 
-    /// Passes an input to the garbage collector.
     pub fn handle(&mut self, input: Input) {
         // Time never goes backwards, and responses belong to calls of this collector.
         let handled = self.collector.handle(self.now, input);

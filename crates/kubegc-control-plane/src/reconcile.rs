@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_controllers::{
-    CloudResponse, End, Form, Input, Key, Manager, Output, Reason, Request, Response, Step as Sequenced, Task,
+    CloudResponse, End, Form, Guard, Input, Key, Manager, Output, Reason, Request, Response,
+    Step as Sequenced, Task,
 };
 use kubegc_core::{
     KindId, ObjectRef, PatchType, StoreError, Timestamp,
@@ -12,10 +13,12 @@ use kubegc_core::{
 };
 use kubegc_sim::{ApiServer, Event, EventType};
 
-use crate::{Act, Actor, Assumptions, ControlPlane, Step, Why, assumptions::Instance, calls::identity};
+use crate::{
+    Act, Actor, Assumptions, ControlPlane, Step, Why, assumptions::Instance, perform::Failure,
+    trace::identity,
+};
 
 impl ControlPlane {
-    /// Lists the objects of the server for the controllers.
     pub(crate) fn list_records(&mut self, server: &ApiServer, incomplete: &BTreeSet<Resource>) {
         for resource in self.manager.resources() {
             let mut records = Vec::new();
@@ -29,7 +32,6 @@ impl ControlPlane {
         add_cloud_responses(&mut self.manager, self.now, &self.assumptions);
     }
 
-    /// Delivers a change to the controllers.
     pub(crate) fn deliver_to_controllers(
         &mut self,
         server: &ApiServer,
@@ -76,8 +78,6 @@ impl ControlPlane {
                 self.manager.handle(self.now, Input::Ended { task: id, end });
                 true
             }
-            // A simulation does not query the cloud provider.
-            Output::QueryCloud(_) => true,
             Output::Wait { .. } => false,
         }
     }
@@ -96,7 +96,10 @@ impl ControlPlane {
                 Sequenced::End(end) => return end,
             };
             let before = server.revision();
-            let (latest, code) = self.respond(server, &request);
+            let (latest, code) = match self.respond(server, &request) {
+                Ok(latest) => (latest, (200, None)),
+                Err(Failure { error, code }) => (Response::Failed(error), code),
+            };
             let target = request.object().unwrap_or(&object);
             if matches!(latest, Response::Failed(StoreError::NotFound)) {
                 self.note_not_found(&request, target);
@@ -116,6 +119,18 @@ impl ControlPlane {
             self.observe(server);
             response = Some(latest);
         }
+    }
+
+    /// Performs a request, under the assumptions about what lies outside of the server.
+    fn respond(&self, server: &mut ApiServer, request: &Request) -> Result<Response, Failure> {
+        if let (Request::Discover, Some(discovered)) = (request, &self.discovered) {
+            return Ok(Response::Discovered(Arc::clone(discovered)));
+        }
+        let response = self.requests.respond(server, request, Some(&self.manager))?;
+        Ok(match response {
+            Response::Guard(_) if self.assumptions.storage_is_deleted => Response::Guard(Guard::Allows),
+            response => response,
+        })
     }
 
     fn note_not_found(&mut self, request: &Request, target: &ObjectId) {

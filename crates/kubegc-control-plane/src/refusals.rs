@@ -75,7 +75,6 @@ impl<'s> Refusals<'s> {
         self.by_object.get(uid).into_iter().flatten().copied()
     }
 
-    /// Whether a step is one of these.
     pub fn contains(&self, step: &Step) -> bool {
         self.about(&step.object.uid)
             .any(|known| std::ptr::eq(known, step))

@@ -65,7 +65,6 @@ impl Simulation {
         Self::of(server, plane)
     }
 
-    /// A server with its control plane.
     pub const fn of(server: ApiServer, plane: ControlPlane) -> Self {
         Self {
             server,

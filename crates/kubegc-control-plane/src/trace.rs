@@ -5,9 +5,11 @@ use std::{fmt, sync::Arc, time::Duration};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_controllers::Operation;
-use kubegc_core::{ObjectRef, OwnerReference, PropagationPolicy, Uid};
+use kubegc_core::{
+    KindId, ObjectMeta, ObjectRef, OwnerReference, PropagationPolicy, Uid, identity::split_api_version,
+};
 use kubegc_objects::Reason;
-use kubegc_sim::{RefusedBy, Response};
+use kubegc_sim::{ApiServer, RefusedBy, Response};
 
 /// The actor of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
@@ -21,13 +23,11 @@ pub enum Actor {
     /// CustomResourceDefinition.
     #[display("API server")]
     ApiServer,
-    /// The kubelet of the pod's node.
     #[display("kubelet")]
     Kubelet,
     /// The owner of a finalizer, outside of kube-controller-manager.
     #[display("finalizer owner")]
     FinalizerOwner,
-    /// The controller of this name.
     Controller(&'static str),
 }
 
@@ -99,11 +99,9 @@ pub enum Why {
     Controller(Box<kubegc_controllers::Reason>),
 }
 
-/// The refusal of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 #[display("{message}")]
 pub struct Refusal {
-    /// The API server's message.
     pub message: Arc<str>,
     /// The extension that refused it, if it was not the API server itself.
     pub by: Option<RefusedBy>,
@@ -219,7 +217,6 @@ impl fmt::Display for Step {
 #[derive(Clone, Debug, Default)]
 pub struct Trace {
     pub(crate) steps: Vec<Step>,
-    /// The objects that steps affected.
     objects: HashMap<Uid, Touched, FixedState>,
 }
 
@@ -242,7 +239,6 @@ impl Touched {
 }
 
 impl Trace {
-    /// The steps, in order.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
@@ -325,7 +321,6 @@ impl Trace {
 /// The code of a response, and the refusal if the server refused the request.
 pub(crate) type Code = (u16, Option<Refusal>);
 
-/// The code and the refusal of a response.
 pub(crate) fn code_of(response: &Response) -> Code {
     let refusal = response.status().and_then(|status| {
         let by = status.refused_by.clone();
@@ -340,9 +335,42 @@ pub(crate) fn code_of(response: &Response) -> Code {
     (response.code, refusal)
 }
 
+/// The identity of a stored object.
+pub fn object_ref(server: &ApiServer, kind: KindId, meta: &ObjectMeta) -> ObjectRef {
+    identity(server, kind, &meta.namespace, &meta.name, &meta.uid)
+}
+
+/// Whether an object is a stored one, in the version of this kind.
+pub(crate) fn is_identity(server: &ApiServer, kind: KindId, meta: &ObjectMeta, object: &ObjectRef) -> bool {
+    let resource = &server.catalog()[kind];
+    object.uid == meta.uid
+        && object.name == meta.name
+        && object.namespace == meta.namespace
+        && object.kind == resource.kind
+        && split_api_version(&object.api_version) == (&*resource.group, &*resource.version)
+}
+
+/// The identity of an object of a kind.
+pub(crate) fn identity(
+    server: &ApiServer,
+    kind: KindId,
+    namespace: &Arc<str>,
+    name: &Arc<str>,
+    uid: &Uid,
+) -> ObjectRef {
+    let resource = &server.catalog()[kind];
+    ObjectRef {
+        kind: Arc::clone(&resource.kind),
+        api_version: resource.api_version().into(),
+        namespace: Arc::clone(namespace),
+        name: Arc::clone(name),
+        uid: uid.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use kubegc_sim::{ApiServer, ResponseBody};
+    use kubegc_sim::ResponseBody;
 
     use super::*;
 

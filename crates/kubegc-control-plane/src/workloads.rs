@@ -32,10 +32,9 @@ mod player;
 
 use std::{iter::successors, sync::Arc, time::Duration};
 
-use kubegc_core::{ObjectMeta, OwnerReference};
+use kubegc_core::{ObjectMeta, OwnerReference, Timestamp};
 use kubegc_sim::{ApiServer, StoredObject};
 
-pub(crate) use self::player::Player;
 pub use self::player::ready_node;
 
 /// The outcome of a pod. Durations count from the start of its containers.
@@ -184,4 +183,17 @@ impl Workloads {
         let ruled = self.claims.iter().find_map(|rule| rule(claim));
         ruled.unwrap_or(ClaimFate::Bound { after })
     }
+}
+
+/// The player of workloads. In a step it syncs all objects of one resource.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Player {
+    /// Without rules it does not act.
+    pub(crate) rules: Option<Arc<Workloads>>,
+    /// Whether no object has changed since the last step.
+    pub(crate) is_settled: bool,
+    /// The time when an object is due again.
+    pub(crate) due: Option<Timestamp>,
+    /// The last step that changed an object.
+    pub(crate) cause: Option<usize>,
 }

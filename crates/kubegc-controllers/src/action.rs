@@ -29,12 +29,12 @@ pub struct Action {
     /// Live reads that upstream makes right before it acts. If one has another result, nothing is sent.
     pub reads: Vec<Read>,
     pub requests: Vec<Request>,
-    /// Upstream's handling of an error of a request.
     pub on_error: OnError,
     /// Upstream's text before the error of the request, such as `unable to delete CSR "a": `.
     pub error_prefix: String,
-    /// The Event that upstream records after an error of a request.
-    pub failure_event: Option<FailureEvent>,
+    /// The Warning that upstream records after an error of a request: its reason, such as
+    /// `DeletingNodeFailed`, and its message before the error.
+    pub failure_event: Option<(&'static str, String)>,
 }
 
 impl Action {
@@ -57,7 +57,6 @@ impl Action {
         }
     }
 
-    /// Adds a read that must have the expected result.
     #[must_use]
     pub fn after_reading(mut self, read: Read) -> Self {
         self.reads.push(read);
@@ -70,7 +69,6 @@ impl Action {
         self
     }
 
-    /// Sets the text before the error of the request.
     #[must_use]
     pub fn error_prefix(mut self, prefix: String) -> Self {
         self.error_prefix = prefix;
@@ -101,13 +99,8 @@ impl Action {
         subresource: &'static str,
         changes: Vec<FieldChange>,
     ) -> Self {
-        self.requests.push(Request::Write(Write {
-            object: self.object.clone(),
-            subresource,
-            form,
-            precondition: self.sent(wire, upstream),
-            changes,
-        }));
+        let update = Write::update(&self.object, subresource, self.sent(wire, upstream), changes);
+        self.requests.push(Request::Write(Write { form, ..update }));
         self
     }
 
@@ -127,7 +120,6 @@ impl Action {
         wire.sent(sent, upstream)
     }
 
-    /// Returns whether a request of the action deletes an object.
     pub fn is_deletion(&self) -> bool {
         self.requests.iter().any(Request::is_deletion)
     }
@@ -148,10 +140,9 @@ impl Action {
             let Some(error) = response.error().filter(|_| !is_event) else {
                 continue;
             };
-            if let Some(event) = &self.failure_event {
-                let text = server_message_about(&self.object, &error);
-                let message = format!("{}{text}", event.message_prefix);
-                port.event(EventRequest::new(&event.object, true, event.reason, message))
+            if let Some((reason, prefix)) = &self.failure_event {
+                let message = format!("{prefix}{}", server_message_about(&self.object, &error));
+                port.event(EventRequest::new(&self.object, true, reason, message))
                     .await;
             }
             return Err(error);
@@ -209,7 +200,6 @@ pub enum Read {
 }
 
 impl Read {
-    /// The object is as this record has it.
     pub fn unchanged(resource: Resource, record: &Record) -> Self {
         Self::Unchanged {
             object: record.id(resource),
@@ -247,16 +237,6 @@ impl OnError {
             }
         }
     }
-}
-
-/// A Warning that is recorded after an error.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FailureEvent {
-    pub object: ObjectId,
-    /// The reason, such as `DeletingNodeFailed`.
-    pub reason: &'static str,
-    /// The message; the error follows it.
-    pub message_prefix: String,
 }
 
 async fn perform(action: Arc<Action>, port: Port) -> Result<End, End> {

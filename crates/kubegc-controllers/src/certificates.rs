@@ -43,7 +43,6 @@ pub struct CsrCleaner {
 }
 
 impl CsrCleaner {
-    /// Upstream's constants in a release.
     pub fn new(version: KubernetesVersion) -> Self {
         Self {
             version,
@@ -201,7 +200,6 @@ pub struct PodCertificateRequestCleaner {
 }
 
 impl PodCertificateRequestCleaner {
-    /// Upstream's parameters in a release.
     pub const fn new(version: KubernetesVersion) -> Self {
         let minutes = if version.has(V1BETA1) { 15 } else { 30 };
         Self {

@@ -3,12 +3,12 @@
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
-    Behavior, DeleteOptions, Kept, ObjectMeta, SharedMeta, Timestamp,
+    Behavior, DeleteOptions, Kept, ObjectMeta, Timestamp,
     backoff::doubled,
     record::{Field, ObjectId, Record, Resource},
 };
 
-use crate::{Action, Cache, Change, Index, Key, Missing, OnError, Reason, Sent, Steps, Wire};
+use crate::{Action, Cache, Change, CloudResponse, Index, Key, Missing, OnError, Reason, Sent, Steps, Wire};
 
 /// One controller of Kubernetes, or the part of it that deletes objects or changes finalizers and owner
 /// references.
@@ -56,7 +56,6 @@ use crate::{Action, Cache, Change, Index, Key, Missing, OnError, Reason, Sent, S
 /// }
 /// ```
 pub trait Controller: fmt::Debug + Send + Sync {
-    /// Name, resources, indexes and permissions.
     fn info(&self) -> &'static Info;
 
     /// When keys are reconciled, and how failures are retried. Default: [`Info::timing`].
@@ -116,7 +115,6 @@ pub struct Info {
     /// The indexes over the first resource under whose keys objects of other resources are found: a change of
     /// such an object affects what is found under its own key.
     pub found_by: &'static [(Resource, &'static Index)],
-    /// When keys are reconciled, and how failures are retried.
     pub timing: Timing,
     /// The first release in which it runs by default; `None` if it does in all.
     pub since: Option<Behavior>,
@@ -149,8 +147,6 @@ impl Info {
         upstream: "",
     };
 
-    /// Adds the keys that a change affects: of an object of the first resource, or of those that an index of
-    /// [`affected_by`](Self::affected_by) or [`found_by`](Self::found_by) relates to it.
     pub(crate) fn push_affected(&self, cache: &Cache, change: &Change<'_>, keys: &mut Vec<Key>) {
         if self.resources.first() == Some(&change.resource) {
             keys.push(change.key.clone());
@@ -169,14 +165,12 @@ impl Info {
         }
     }
 
-    /// Adds the keys of all objects of the first resource.
     pub(crate) fn push_keys(&self, cache: &Cache, keys: &mut Vec<Key>) {
         if let Some(resource) = self.resources.first() {
             keys.extend(cache.keys(*resource));
         }
     }
 
-    /// The decision about the object of the first resource.
     pub(crate) fn reconcile<C: Controller + ?Sized>(
         &self,
         controller: &C,
@@ -265,13 +259,14 @@ impl Timing {
 pub struct Context<'a> {
     pub cache: &'a Cache,
     pub now: Timestamp,
-    /// The preconditions of requests.
     pub wire: Wire,
     /// The deadlines that the last reconcile of this key stored in [`Decision::deadlines`]; empty before the
     /// first.
     pub deadlines: &'a Deadlines,
     /// The cloud provider's response about the object of this key; `None` if there was no query.
     pub cloud: Option<&'a CloudResponse>,
+    /// Whether the cloud provider can be queried. If not, nothing is decided about a node without a response.
+    pub queries_cloud: bool,
     /// Whether [`Decision::kept`] is read. If not, controllers whose keys each cover many objects, or whose
     /// reasons are formatted, leave it empty.
     pub notes_kept: bool,
@@ -314,35 +309,31 @@ impl<'a> Context<'a> {
 
 /// Reads of an object that decisions depend on.
 pub(crate) trait Reads {
+    fn object(&self) -> &ObjectId;
+
     /// The fields of the object, by an accessor such as [`Record::job`]. Fails if only its metadata was read.
     fn body<'r, B>(
         &self,
         record: &'r Record,
         accessor: impl Fn(&'r Record) -> Option<&'r B>,
-    ) -> Result<&'r B, Missing>;
-
-    /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
-    fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing>;
-
-    /// The decision to keep the object.
-    fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing>;
-}
-
-impl Reads for ObjectId {
-    fn body<'r, B>(
-        &self,
-        record: &'r Record,
-        accessor: impl Fn(&'r Record) -> Option<&'r B>,
     ) -> Result<&'r B, Missing> {
-        accessor(record).ok_or_else(|| Missing::Object { object: self.clone() })
+        let object = || self.object().clone();
+        accessor(record).ok_or_else(|| Missing::Object { object: object() })
     }
 
+    /// The value of a field. Fails if it was not read. `path` names it, such as `spec.nodeName`.
     fn read<'f, T>(&self, field: &'f Field<T>, path: &'static str) -> Result<&'f T, Missing> {
-        field.known().ok_or_else(|| Missing::field(self, path))
+        field.known().ok_or_else(|| Missing::field(self.object(), path))
     }
 
     fn keep(&self, code: &'static str, message: impl Into<Cow<'static, str>>) -> Result<Decision, Missing> {
-        Ok(Decision::keep(self.clone(), Reason::new(code, message)))
+        Ok(Decision::keep(self.object().clone(), Reason::new(code, message)))
+    }
+}
+
+impl Reads for ObjectId {
+    fn object(&self) -> &ObjectId {
+        self
     }
 }
 
@@ -373,7 +364,6 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// Work whose requests depend on responses, after the actions.
     pub steps: Option<Steps>,
-    /// Objects that are kept, and why.
     pub kept: Vec<Kept<ObjectId, Reason>>,
     /// Objects about which nothing can be decided, and the fact that is missing.
     pub unknown: Vec<Kept<ObjectId, Missing>>,
@@ -381,19 +371,15 @@ pub struct Decision {
     pub requeue_at: Option<Timestamp>,
     /// Replaces [`Context::deadlines`] of the key; `None` leaves them.
     pub deadlines: Option<Deadlines>,
-    /// The query to the cloud provider that the key waits for.
-    pub cloud_query: Option<CloudQuery>,
 }
 
 impl Decision {
-    /// The object is kept.
     pub fn keep(object: ObjectId, reason: Reason) -> Self {
         let mut decision = Self::default();
         decision.add_kept(object, reason);
         decision
     }
 
-    /// Nothing can be decided about the object.
     pub fn unknown(object: ObjectId, missing: Missing) -> Self {
         let mut decision = Self::default();
         decision.add_unknown(object, missing);
@@ -425,20 +411,18 @@ impl Decision {
 
     /// Returns whether something is to be done now.
     pub(crate) const fn has_work(&self) -> bool {
-        !self.actions.is_empty() || self.steps.is_some() || self.cloud_query.is_some()
+        !self.actions.is_empty() || self.steps.is_some()
     }
 
     pub fn add_kept(&mut self, object: ObjectId, reason: Reason) {
         self.kept.push(Kept { object, reason });
     }
 
-    /// Adds an object about which nothing can be decided.
     pub fn add_unknown(&mut self, object: ObjectId, reason: Missing) {
         self.unknown.push(Kept { object, reason });
     }
 }
 
-/// Work whose requests depend on responses.
 impl From<Steps> for Decision {
     fn from(steps: Steps) -> Self {
         Self {
@@ -460,54 +444,5 @@ impl From<Vec<Action>> for Decision {
             actions,
             ..Self::default()
         }
-    }
-}
-
-/// A query to the cloud provider about a node.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CloudQuery {
-    pub node: ObjectId,
-    /// `spec.providerID`; empty if unset.
-    pub provider_id: Arc<str>,
-}
-
-/// The cloud provider's response about a node.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct CloudResponse {
-    /// The uid of the queried node.
-    pub node_uid: kubegc_core::Uid,
-    /// Whether there is an instance for the node.
-    pub exists: Cloud,
-    /// Whether the instance is shut down; meaningless without an instance.
-    pub is_shut_down: Cloud,
-}
-
-/// The cloud provider's result of one check.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Cloud {
-    Yes,
-    No,
-    /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
-    NotImplemented,
-    /// The check failed, with this message.
-    Failed(Arc<str>),
-}
-
-/// Namespace and name of the metadata.
-impl From<&ObjectMeta> for Key {
-    fn from(meta: &ObjectMeta) -> Self {
-        Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
-    }
-}
-
-impl From<&ObjectId> for Key {
-    fn from(object: &ObjectId) -> Self {
-        Self::new(Arc::clone(&object.namespace), Arc::clone(&object.name))
-    }
-}
-
-impl From<&SharedMeta> for Key {
-    fn from(meta: &SharedMeta) -> Self {
-        Self::from(&**meta)
     }
 }

@@ -65,7 +65,6 @@ static ORPHANED_REVISIONS: Index = Index::new(Resource::ControllerRevisions, |re
 });
 static DAEMON_SETS_BY_SELECTOR: Index = Index::new(Resource::DaemonSets, push_selector);
 
-/// The writes that adopt and release revisions.
 fn claim(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Vec<Action>, Missing> {
     let owned: Vec<&Record> = controlled(cx, &REVISIONS_BY_DAEMON_SET, id).collect();
     let namespace = match cx.has(OWN_NAMESPACE) {
@@ -146,27 +145,21 @@ fn truncate(
             Some(_) => live.contains(&record.meta.name),
             None => hash(record).is_some_and(|hash| live.contains(&hash)),
         };
-        if is_live {
-            let reason = Reason::new("InUse", "a pod or the status of its owner names it");
-            decision.add_kept(revision, reason);
-            continue;
-        }
-        if above == 0 {
-            decision.add_kept(
-                revision,
-                Reason::new("WithinLimit", "it is within the history limit"),
-            );
-            continue;
-        }
-        above -= 1;
-        if record.meta.is_deleting() {
-            decision.add_kept(revision, Reason::new("Terminating", "it is being deleted"));
-            continue;
-        }
-        let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
-        decision
-            .actions
-            .push(cx.delete(&revision, record, reason, Sent::Nothing, OnError::Retry));
+        let (code, message) = if is_live {
+            ("InUse", "a pod or the status of its owner names it")
+        } else if above == 0 {
+            ("WithinLimit", "it is within the history limit")
+        } else {
+            above -= 1;
+            if !record.meta.is_deleting() {
+                let reason = Reason::new("AboveLimit", "it is above the history limit of its owner");
+                let delete = cx.delete(&revision, record, reason, Sent::Nothing, OnError::Retry);
+                decision.actions.push(delete);
+                continue;
+            }
+            ("Terminating", "it is being deleted")
+        };
+        decision.add_kept(revision, Reason::new(code, message));
     }
     if decision.actions.is_empty() {
         let message = "no old ControllerRevision is above its history limit";

@@ -60,7 +60,6 @@ impl CronJobHistory {
         cache.indexed_records(&JOBS_BY_NAME, key)
     }
 
-    /// Limits the history of one CronJob with these Jobs.
     fn limit(
         &self,
         cx: &Context<'_>,
@@ -180,7 +179,6 @@ fn unfinished() -> Reason {
     Reason::new("Unfinished", "it has not finished")
 }
 
-/// A finished Job and its start time.
 type Finished<'a> = (&'a Field<Option<Timestamp>>, &'a Record);
 
 /// The oldest Job comes first, those that never started come last.
@@ -197,7 +195,6 @@ fn age_order<'a>(&(start_time, job): &Finished<'a>) -> (bool, Option<Timestamp>,
 /// The Jobs of one CronJob that ended in one way.
 struct Class<'a> {
     adjective: &'static str,
-    /// Path of the limit.
     path: &'static str,
     finished: Vec<Finished<'a>>,
     /// The missing facts of further Jobs, which may be of any age.
@@ -274,7 +271,6 @@ impl Class<'_> {
     }
 }
 
-/// A Job that is deleted, how, and why.
 type Deletion = (ObjectId, DeleteOptions, Reason);
 
 struct Pruning {
@@ -288,7 +284,6 @@ struct Pruning {
     is_retried: bool,
 }
 
-/// Deletes the Jobs and removes them from the status.
 async fn prune(pruning: Arc<Pruning>, port: Port) -> Result<End, End> {
     require_unchanged(pruning.read.as_slice(), &port, End::failed).await?;
     let mut end = End::Done;

@@ -51,7 +51,6 @@ use crate::{
 const BY_REVISION: Behavior = Behavior::since(21, 0, "kubernetes #97407");
 const REVISION: &str = "the annotation deployment.kubernetes.io/revision";
 
-/// ReplicaSets by the Deployment that controls them.
 static BY_DEPLOYMENT: Index = Index::new(Resource::ReplicaSets, |record, keys| {
     push_controller(record, "Deployment", keys);
 });
@@ -79,7 +78,6 @@ fn new_replica_set<'a>(
     Ok(new)
 }
 
-/// A ReplicaSet with its replicas, and those that it is scaled to.
 struct Scaled<'a> {
     id: ObjectId,
     record: &'a Record,

@@ -45,7 +45,6 @@ pub struct DocumentError {
 }
 
 impl DocumentError {
-    /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),

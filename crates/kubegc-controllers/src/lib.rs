@@ -28,7 +28,6 @@ pub mod certificates;
 mod controller;
 pub mod controllerrevisions;
 pub mod cronjob;
-mod defaults;
 pub mod deployment;
 mod documents;
 pub mod driver;
@@ -61,14 +60,11 @@ pub mod tokens;
 pub mod ttlafterfinished;
 pub mod volumeattachment;
 
-pub use action::{Action, FailureEvent, OnError, Read};
-pub use cache::{Cache, Change, Index, Key, Records};
+pub use action::{Action, OnError, Read};
+pub use cache::{Cache, Change, Index, Key};
 pub use certificates::{CsrCleaner, PodCertificateRequestCleaner};
-pub use controller::{
-    Cloud, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, Info, MayChange, Timing,
-};
+pub use controller::{Context, Controller, Deadlines, Decision, Info, MayChange, Timing};
 pub use cronjob::CronJobHistory;
-pub use defaults::default_controllers;
 pub use documents::{DocumentError, Documents};
 pub use externalprovisioner::ExternalProvisioner;
 pub use manager::{Cause, Input, Manager, Output, Task, TaskId, Work};
@@ -80,11 +76,11 @@ pub use podgc::PodGc;
 pub use pvcprotection::PvcProtection;
 pub use reason::{Missing, Reason};
 pub use request::{
-    EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request, Response, Sent, Wire,
-    Write, preconditions,
+    Cloud, CloudResponse, EventRequest, FieldChange, Form, Guard, Operated, Operation, Plugin, Request,
+    Response, Sent, Wire, Write, preconditions,
 };
 pub use rule::{ByRelease, Rule};
-pub use select::{UnknownController, select_controllers};
+pub use select::{UnknownController, default_controllers, select_controllers};
 pub use sequence::{End, Found, Port, Sequence, Step, Steps};
 pub use storage::{FINALIZER_EXTERNAL, FINALIZER_IN_TREE, is_in_tree};
 pub use tokencleaner::TokenCleaner;

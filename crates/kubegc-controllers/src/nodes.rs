@@ -4,7 +4,7 @@
 use kubegc_core::record::{Node, Taint, Toleration};
 
 use crate::{
-    Cloud, CloudQuery, FailureEvent,
+    Cloud, Request,
     podgc::{DISRUPTION_CONDITIONS, OBSERVED_GENERATION, disruption_target},
     prelude::*,
 };
@@ -25,7 +25,6 @@ static READY: Index = Index::new(Resource::Nodes, |record, keys| {
         keys.push(Key::cluster(""));
     }
 });
-/// Nodes that are not ready.
 static NOT_READY_NODES: Index = Index::new(Resource::Nodes, |record, keys| {
     if record.node().is_some_and(|node| node.is_ready() == Some(false)) {
         keys.push(Key::cluster(""));
@@ -72,7 +71,6 @@ impl NodeLifecycle {
     }
 }
 
-/// Returns whether a node that counts is ready.
 fn some_node_is_ready(cx: &Context<'_>) -> Result<bool, Missing> {
     let nodes = cx.cache.indexed_records(&READY, &Key::cluster(""));
     let is_ready = |node: &&Record| node.node().and_then(Node::is_ready) == Some(true);
@@ -354,7 +352,6 @@ const SHUTDOWN_TAINT: &str = "node.cloudprovider.kubernetes.io/shutdown";
 /// The taint key of a node that no cloud provider has initialized. The effect is `NoSchedule`.
 const UNINITIALIZED_TAINT: &str = "node.cloudprovider.kubernetes.io/uninitialized";
 
-/// Maximum number of attempts to write a taint.
 const TAINT_ATTEMPTS: u32 = 5;
 
 /// The cloud node lifecycle controller. It deletes nodes that no longer exist in the cloud, and taints those
@@ -362,7 +359,7 @@ const TAINT_ATTEMPTS: u32 = 5;
 ///
 /// The rules are [L8.1](crate::rules#l8-1) to [L8.6](crate::rules#l8-6).
 ///
-/// [`Decision::cloud_query`] queries the cloud provider. A taint is written as upstream does it: the node
+/// [`Request::QueryCloud`] queries the cloud provider. A taint is written as upstream does it: the node
 /// is read, patched, and read again after a conflict, up to five times.
 ///
 /// # Upstream
@@ -399,11 +396,8 @@ impl CloudNodeLifecycle {
             .delete(cx.wire, Sent::Nothing, DeleteOptions::default())
             .on_error(OnError::Report)
             .error_prefix(format!("unable to delete node {name:?}: "));
-        action.failure_event = self.version.has(FAILURE_HAS_EVENT).then(|| FailureEvent {
-            object: id.clone(),
-            reason: "DeletingNodeFailed",
-            message_prefix: format!("Failed deleting node {name}: "),
-        });
+        let failed = || ("DeletingNodeFailed", format!("Failed deleting node {name}: "));
+        action.failure_event = self.version.has(FAILURE_HAS_EVENT).then(failed);
         Decision::act(action)
     }
 
@@ -465,6 +459,13 @@ async fn write_taint(write: Arc<TaintWrite>, port: Port) -> Result<End, End> {
     Ok(conflict.map_or(End::Done, End::reported))
 }
 
+/// The node may have changed by the time of the response, so the next reconcile decides.
+async fn query_cloud(work: Arc<(ObjectId, Arc<str>)>, port: Port) -> End {
+    let (node, provider_id) = (*work).clone();
+    let response = port.request(Request::QueryCloud { node, provider_id }).await;
+    response.map_or_else(|_| Missing::not_queried(&work.0).into(), End::Cloud)
+}
+
 static CLOUD_LIFECYCLE: Info = Info {
     name: "cloud-node-lifecycle-controller",
     summary: "deletes nodes that no longer exist in the cloud, and taints those that are shut down there",
@@ -510,12 +511,12 @@ impl Controller for CloudNodeLifecycle {
             }
         }
         let Some(response) = cx.cloud.filter(|response| response.node_uid == id.uid) else {
-            let provider_id = Arc::clone(id.read(&node.provider_id, "spec.providerID")?);
-            let node = id.clone();
-            return Ok(Decision {
-                cloud_query: Some(CloudQuery { node, provider_id }),
-                ..Decision::default()
-            });
+            let provider_id = id.read(&node.provider_id, "spec.providerID")?;
+            if !cx.queries_cloud {
+                return Err(Missing::not_queried(id));
+            }
+            let work = (id.clone(), Arc::clone(provider_id));
+            return Ok(Steps::of(id, work, query_cloud).into());
         };
         let failed = |question: &str, message: &str| Missing::Outside {
             question: format!("whether {id} {question} in the cloud").into(),

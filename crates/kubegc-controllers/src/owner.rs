@@ -62,7 +62,6 @@ pub(crate) fn require_pod_owners(cx: &Context<'_>, namespace: &Arc<str>) -> Resu
     })
 }
 
-/// The index key of objects with a label.
 fn label_key(namespace: &Arc<str>, key: &str, value: &str) -> Key {
     Key::new(Arc::clone(namespace), format!("{key}={value}"))
 }

@@ -8,8 +8,8 @@ use kubegc_core::{
 };
 
 use crate::{
-    Action, Cache, CloudQuery, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError,
-    Read, Reason, Request, Response, Sequence, Step, Wire,
+    Action, Cache, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
+    Request, Response, Sequence, Step, Wire,
 };
 
 /// A controller as a [`Planner`].
@@ -41,7 +41,6 @@ pub struct BatchPlanner {
     wire: Wire,
 }
 
-/// A planner whose actions carry all preconditions.
 impl From<Arc<dyn Controller>> for BatchPlanner {
     fn from(controller: Arc<dyn Controller>) -> Self {
         let wire = Wire::Strict;
@@ -55,7 +54,6 @@ impl BatchPlanner {
         Self::from(Arc::new(controller) as Arc<dyn Controller>)
     }
 
-    /// The same with other preconditions.
     #[must_use]
     pub fn wire(mut self, wire: Wire) -> Self {
         self.wire = wire;
@@ -83,6 +81,7 @@ impl BatchPlanner {
                 wire: self.wire,
                 deadlines: deadlines.unwrap_or(&none),
                 cloud,
+                queries_cloud: false,
                 notes_kept: true,
             };
             let decision = self.controller.reconcile(&cx, key);
@@ -94,10 +93,6 @@ impl BatchPlanner {
             for Kept { object, reason } in decision.unknown {
                 keep(object, Judgement::Unknown(reason));
             }
-            if let Some(CloudQuery { node, .. }) = decision.cloud_query {
-                let missing = Missing::not_queried(&node);
-                keep(node, Judgement::Unknown(missing));
-            }
             plan.next_at = plan.next_at.into_iter().chain(decision.requeue_at).min();
             if let Some(steps) = decision.steps {
                 let object = steps.object().clone();
@@ -108,7 +103,6 @@ impl BatchPlanner {
     }
 }
 
-/// The plan of a [`BatchPlanner`].
 type BatchPlan = Plan<Action, ObjectId, Judgement, ()>;
 
 /// The reason why an object is kept.
@@ -236,7 +230,7 @@ fn after(request: &Request, mut record: Record, now: Timestamp) -> Option<Record
 
 fn ended(object: &ObjectId, end: End, now: Timestamp, plan: &mut BatchPlan) {
     let reason = match end {
-        End::Done | End::Stale(_) | End::Failed { .. } => return,
+        End::Done | End::Stale(_) | End::Cloud(_) | End::Failed { .. } => return,
         End::Kept(reason) => Judgement::Kept(reason),
         End::Unknown(missing) => Judgement::Unknown(missing),
         End::RequeueAfter { after, reason } => {
@@ -271,7 +265,10 @@ fn respond(request: &Request, cache: &Cache, written: &Written) -> Response {
             let records: Vec<Record> = cache.in_namespace(*resource, namespace).cloned().collect();
             Response::Objects(records)
         }
-        Request::List { .. } | Request::Discover | Request::ListContent { .. } => unlisted(),
+        Request::List { .. }
+        | Request::QueryCloud { .. }
+        | Request::Discover
+        | Request::ListContent { .. } => unlisted(),
         Request::Write(_) => Response::Written(None),
         Request::FindPlugin { .. } => Response::Plugin(crate::Plugin::Unknown),
         Request::QueryGuard { .. } => Response::Guard(crate::Guard::Unknown),

@@ -40,7 +40,6 @@ const EVICTED_FIRST: Behavior = Behavior::since(27, 0, "kubernetes #116167");
 /// The taint key of a node that is out of service. Value and effect are ignored.
 pub const OUT_OF_SERVICE_TAINT: &str = "node.kubernetes.io/out-of-service";
 
-/// The pod garbage collector.
 #[derive(Clone, Copy, Debug)]
 pub struct PodGc {
     /// Number of terminated pods that are retained in the cluster; zero or less retains all. Upstream:
@@ -80,7 +79,6 @@ impl PodGc {
             .filter(|threshold| *threshold > 0)
     }
 
-    /// The position of a terminated pod in the order of deletion.
     fn place<'a>(&self, record: &'a Record) -> Result<Place<'a>, Missing> {
         let pod = pod_of(record)?;
         let object = record.id(Resource::Pods);
@@ -196,7 +194,6 @@ fn is_terminated(phase: &str) -> bool {
     !matches!(phase, "Pending" | "Running" | "Unknown")
 }
 
-/// Returns whether the pod may be terminated.
 fn may_be_terminated(record: &Record) -> bool {
     let phase = record.pod().and_then(|pod| pod.phase.known());
     phase.is_none_or(|phase| is_terminated(phase))
@@ -571,7 +568,6 @@ impl Controller for PodGc {
         }
     }
 
-    /// One key for all pods.
     fn keys(&self, _cache: &Cache, keys: &mut Vec<Key>) {
         keys.push(Key::cluster(""));
     }

@@ -73,12 +73,10 @@ impl Protection {
         }
     }
 
-    /// Returns whether an object is being deleted and has the finalizer.
     pub(crate) fn is_candidate(&self, meta: &ObjectMeta) -> bool {
         meta.is_deleting() && meta.has_finalizer(self.finalizer)
     }
 
-    /// The decision about an object.
     pub(crate) fn decide(
         &self,
         cx: &Context<'_>,
@@ -121,7 +119,6 @@ impl Protection {
         id.keep(code, message).map(Some)
     }
 
-    /// Removes the finalizer from an object that nothing uses.
     pub(crate) fn remove(&self, cx: &Context<'_>, id: &ObjectId, record: &Record) -> Result<Action, Missing> {
         let change = FieldChange::RemoveFinalizer(self.finalizer);
         self.write(cx, id, record, self.unused, change)
@@ -284,7 +281,6 @@ static POD_GROUP: Protection = Protection {
     ..Protection::new("scheduling.k8s.io/podgroup-protection")
 };
 
-/// The controller exists.
 const POD_GROUPS_PROTECTED: Behavior = Behavior::since(36, 0, "kubernetes #137641");
 
 /// Pods that have not finished, by their PodGroup. Those whose group was not read are found under an empty

@@ -41,7 +41,6 @@ static TERMINATING_CLAIMS: Index = Index::new(Resource::PersistentVolumeClaims, 
     }
 });
 
-/// The persistent volume claim protection controller.
 #[derive(Clone, Copy, Debug)]
 pub struct PvcProtection {
     /// Whether pods use the claims of their ephemeral volumes: the feature gate `GenericEphemeralVolume`.
@@ -92,7 +91,6 @@ impl PvcProtection {
         missing.map_or(Ok(None), Err)
     }
 
-    /// Returns whether a pod of the namespace of a claim uses it.
     fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
         let id = pod.id(Resource::Pods);
         let body = id.body(pod, Record::pod)?;

@@ -45,7 +45,6 @@ impl Reason {
         self
     }
 
-    /// The other object that the reason is about, if there is one.
     pub fn object(&self) -> Option<&ObjectId> {
         self.object.as_deref()
     }
@@ -96,7 +95,6 @@ pub enum Missing {
 const UNLISTED: &str = "not listed";
 
 impl Missing {
-    /// A field of an object was not read.
     pub(crate) fn field(object: &ObjectId, field: &'static str) -> Self {
         Self::Field {
             object: object.clone(),
@@ -104,7 +102,6 @@ impl Missing {
         }
     }
 
-    /// The metadata of an object was not read in full.
     pub(crate) fn metadata(resource: Resource, record: &Record) -> Self {
         Self::Metadata {
             object: record.id(resource),
@@ -119,7 +116,6 @@ impl Missing {
         }
     }
 
-    /// The cloud provider was not queried about a node.
     pub(crate) fn not_queried(node: &ObjectId) -> Self {
         Self::outside(format!("whether the cloud provider has {node}"))
     }

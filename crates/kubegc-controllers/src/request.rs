@@ -39,17 +39,20 @@ pub enum Request {
     Event(EventRequest),
     /// Finds the plugin of a volume. Response: [`Response::Plugin`].
     #[display("find the plugin to {operation} {volume}")]
-    FindPlugin {
-        volume: ObjectId,
-        /// The operation that the plugin is needed for.
-        operation: Operation,
-    },
+    FindPlugin { volume: ObjectId, operation: Operation },
     /// Queries an external provisioner's own check before a volume is deleted. Response: [`Response::Guard`].
     #[display("ask the provisioner whether to delete {volume}")]
     QueryGuard { volume: ObjectId },
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
     #[display("{operation} {volume}")]
     Operate { volume: ObjectId, operation: Operation },
+    /// Queries the cloud provider about a node. Response: [`Response::Cloud`].
+    #[display("ask the cloud provider about {node}")]
+    QueryCloud {
+        node: ObjectId,
+        /// `spec.providerID`; empty if unset.
+        provider_id: Arc<str>,
+    },
     /// Reads which resources are served. Response: [`Response::Discovered`].
     #[display("discover resources")]
     Discover,
@@ -91,6 +94,7 @@ impl Request {
                 | Self::List { .. }
                 | Self::FindPlugin { .. }
                 | Self::QueryGuard { .. }
+                | Self::QueryCloud { .. }
                 | Self::Discover
                 | Self::ListContent { .. }
         )
@@ -112,6 +116,7 @@ impl Request {
             Self::FindPlugin { volume, .. } | Self::QueryGuard { volume } | Self::Operate { volume, .. } => {
                 Some(volume)
             }
+            Self::QueryCloud { node, .. } => Some(node),
             _ => None,
         }
     }
@@ -204,12 +209,10 @@ pub enum FieldChange {
     SpecFinalizers(Vec<Arc<str>>),
     /// Replaces `metadata.ownerReferences`.
     OwnerReferences(Vec<OwnerReference>),
-    /// Sets a label.
     Label {
         key: &'static str,
         value: String,
     },
-    /// Sets an annotation.
     Annotation {
         key: &'static str,
         value: String,
@@ -334,23 +337,16 @@ pub enum Operation {
 pub enum Response {
     /// The object as it is now.
     Object(Box<Record>),
-    /// All objects of the list.
     Objects(Vec<Record>),
-    /// The metadata of all objects of the list.
     Metadata(Vec<SharedMeta>),
-    /// The request was executed.
     Done,
     /// The object was written; its metadata in the server's response, if it has any.
     Written(Option<SharedMeta>),
-    /// The resources that are served.
     Discovered(Arc<Discovered>),
-    /// The plugin of the volume.
     Plugin(Plugin),
-    /// Whether the provisioner lets the volume be deleted.
     Guard(Guard),
-    /// The result of the operation on the storage.
+    Cloud(CloudResponse),
     Operation(Operated),
-    /// The request failed.
     Failed(StoreError),
 }
 
@@ -377,10 +373,11 @@ pub enum Plugin {
     Unknown,
     /// A plugin of kube-controller-manager.
     InTree,
-    /// An external provisioner.
     External,
     /// None, or it could not be set up.
-    Missing { message: String },
+    Missing {
+        message: String,
+    },
 }
 
 /// The result of an external provisioner's check of one of its volumes.
@@ -389,9 +386,7 @@ pub enum Guard {
     /// Not known. Nothing is deleted.
     #[default]
     Unknown,
-    /// It does.
     Allows,
-    /// It does not.
     Forbids,
 }
 
@@ -408,6 +403,27 @@ pub enum Operated {
     },
 }
 
+/// The cloud provider's response about a node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CloudResponse {
+    /// The uid of the queried node.
+    pub node_uid: Uid,
+    /// Whether there is an instance for the node.
+    pub exists: Cloud,
+    /// Whether the instance is shut down; meaningless without an instance.
+    pub is_shut_down: Cloud,
+}
+
+/// The cloud provider's result of one check.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cloud {
+    Yes,
+    No,
+    /// The provider does not implement the check; upstream treats it as "no" for the shutdown check.
+    NotImplemented,
+    Failed(Arc<str>),
+}
+
 /// The preconditions that a request contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Wire {
@@ -421,7 +437,6 @@ pub enum Wire {
 /// The preconditions that upstream sends with a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Sent {
-    /// None.
     Nothing,
     Uid,
     ResourceVersion,

@@ -59,7 +59,6 @@ fn is_pod(consumer: &Consumer) -> bool {
     consumer.api_group.is_empty() && &*consumer.resource == "pods"
 }
 
-/// The changes of a claim.
 #[derive(Clone, Debug)]
 struct Work {
     id: ObjectId,
@@ -75,7 +74,6 @@ struct Work {
     deallocates: bool,
     /// Whether the driver is requested to deallocate instead.
     asks_driver: bool,
-    /// The reason why a claim without reservations is deleted.
     delete: Option<Reason>,
 }
 

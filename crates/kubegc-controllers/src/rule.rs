@@ -9,7 +9,6 @@ use crate::{
     Cache, Change, Context, Controller, Deadlines, Decision, Info, Key, Missing, controller::Reads as _,
 };
 
-/// Adds the keys that a change affects.
 type AddAffected = fn(KubernetesVersion, &Cache, &Change<'_>, &mut Vec<Key>);
 
 /// The functions of a controller without settings. Those that are `None` are the defaults of [`Controller`].

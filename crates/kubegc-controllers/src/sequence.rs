@@ -20,8 +20,8 @@ use kubegc_core::{
 use parking_lot::Mutex;
 
 use crate::{
-    EventRequest, FieldChange, Guard, Key, Missing, Operated, Operation, Plugin, Reason, Request, Response,
-    Sent, Wire, Write, request::server_message_about,
+    CloudResponse, EventRequest, FieldChange, Guard, Key, Missing, Operated, Operation, Plugin, Reason,
+    Request, Response, Sent, Wire, Write, request::server_message_about,
 };
 
 /// The channel of a sequence for requests.
@@ -86,27 +86,16 @@ impl Port {
         self.get(object.resource, Key::from(object)).await
     }
 
-    /// Lists the objects of a resource in a namespace.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn list(&self, resource: Resource, namespace: &Arc<str>) -> Result<Vec<Record>, StoreError> {
         let namespace = Arc::clone(namespace);
         self.request(Request::List { resource, namespace }).await
     }
 
-    /// Deletes an object.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn delete(&self, object: ObjectId, options: DeleteOptions) -> Result<(), StoreError> {
         done(self.send(Request::Delete { object, options }).await)
     }
 
     /// Changes an object. Returns its metadata after the write, if the response contains it.
-    ///
-    /// # Errors
-    /// The error of the API server.
     pub async fn write(&self, write: Write) -> Result<Option<SharedMeta>, StoreError> {
         match self.send(Request::Write(write)).await {
             Response::Written(meta) => Ok(meta),
@@ -138,20 +127,17 @@ impl Port {
         self.send(Request::Event(event)).await;
     }
 
-    /// Finds the plugin of a volume.
     pub async fn find_plugin(&self, volume: ObjectId, operation: Operation) -> Plugin {
         let found = self.request(Request::FindPlugin { volume, operation }).await;
         found.unwrap_or_default()
     }
 
-    /// Queries an external provisioner's check of a volume.
     pub async fn query_guard(&self, volume: ObjectId) -> Guard {
         self.request(Request::QueryGuard { volume })
             .await
             .unwrap_or_default()
     }
 
-    /// Deletes or recycles the storage behind a volume.
     pub(crate) async fn operate(&self, volume: ObjectId, operation: Operation) -> Operated {
         match self.send(Request::Operate { volume, operation }).await {
             Response::Operation(operated) => operated,
@@ -226,12 +212,10 @@ impl Steps {
         self
     }
 
-    /// The object of the steps.
     pub const fn object(&self) -> &ObjectId {
         &self.object
     }
 
-    /// Starts the steps.
     pub fn begin(&self) -> Sequence {
         let port = Port {
             exchange: Arc::default(),
@@ -330,12 +314,14 @@ pub enum End {
     /// again.
     #[display("something has changed, so it is reconciled again")]
     Stale(Vec<Found>),
+    /// The key is reconciled again at once, with this response.
+    #[display("the cloud provider has responded")]
+    Cloud(CloudResponse),
     /// The key is reconciled again after this time.
     #[display("requeued after {}s: {reason}", after.as_secs_f64())]
     RequeueAfter { after: Duration, reason: Reason },
     #[display("failed: {message}")]
     Failed {
-        /// The error of the request.
         error: StoreError,
         /// The message that upstream logs or returns; the text of the error if upstream adds nothing.
         message: String,
@@ -351,7 +337,6 @@ impl From<Missing> for End {
     }
 }
 
-/// A request failed, and upstream retries the key with backoff.
 impl From<StoreError> for End {
     fn from(error: StoreError) -> Self {
         Self::failed(error)
@@ -385,7 +370,6 @@ impl End {
         }
     }
 
-    /// Work failed with a message of its own.
     pub(crate) fn failed_by(message: String, is_retried: bool) -> Self {
         let error = StoreError::Unknown {
             message: message.clone(),

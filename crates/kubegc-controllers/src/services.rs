@@ -69,7 +69,6 @@ const SLICE_MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
 const SLICE_MANAGER: &str = "endpointslice-controller.k8s.io";
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 
-/// Slices by the name of their Service.
 static SLICES: Index = Index::new(Resource::EndpointSlices, |record, keys| {
     keys.extend(service_of(record, SLICE_MANAGER));
 });
@@ -92,7 +91,6 @@ fn affected_services(index: &Index, change: &Change<'_>, keys: &mut Vec<Key>) {
     }
 }
 
-/// The Services of all slices.
 fn all_services(index: &Index, cache: &Cache, keys: &mut Vec<Key>) {
     let slices = cache.records(Resource::EndpointSlices);
     keys.extend(slices.flat_map(|slice| index.keys_of(slice)));
@@ -194,7 +192,6 @@ const MIRRORING: Behavior = Behavior::since(19, 0, "kubernetes #91637");
 const MIRROR_MANAGER: &str = "endpointslicemirroring-controller.k8s.io";
 const SKIP_MIRROR: &str = "endpointslice.kubernetes.io/skip-mirror";
 
-/// Mirrored slices by the name of their Service.
 static MIRRORS: Index = Index::new(Resource::EndpointSlices, |record, keys| {
     keys.extend(service_of(record, MIRROR_MANAGER))
 });

@@ -1,11 +1,10 @@
-//! Shared parts of the controllers of persistent volumes and claims: names, indexes over pods, and texts of
-//! errors.
+//! Names and indexes that the controllers of persistent volumes and claims share.
 
 use std::sync::Arc;
 
 use kubegc_core::record::Resource;
 
-use crate::{Decision, End, Index, Key, Step, Steps};
+use crate::{Index, Key};
 
 /// The finalizer that kube-controller-manager keeps on a volume until the storage behind it is deleted.
 pub const FINALIZER_IN_TREE: &str = "kubernetes.io/pv-controller";
@@ -34,14 +33,4 @@ pub(crate) static PODS_BY_CLAIM: Index = Index::new(Resource::Pods, |record, key
 /// The key of objects that an index finds by their namespace alone.
 pub(crate) fn namespace_key(namespace: &Arc<str>) -> Key {
     Key::new(Arc::clone(namespace), "")
-}
-
-/// The work as a decision. Work that ends before its first request is decided at once.
-pub(crate) fn decide(steps: Steps) -> Decision {
-    let object = steps.object().clone();
-    match steps.begin().next(None) {
-        Step::End(End::Kept(reason)) => Decision::keep(object, reason),
-        Step::End(End::Unknown(missing)) => Decision::unknown(object, missing),
-        Step::End(_) | Step::Perform { .. } => steps.into(),
-    }
 }

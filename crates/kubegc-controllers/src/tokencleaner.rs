@@ -17,7 +17,6 @@ use crate::prelude::*;
 const NAMESPACE: &str = "kube-system";
 const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
 
-/// The cleaner of bootstrap tokens.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCleaner {

@@ -243,7 +243,6 @@ impl LegacyTokenCleaner {
 
 const NANOS_PER_DAY: i128 = 86_400_000_000_000;
 
-/// The clean-up period is zero.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 #[error("invalid CleanUpPeriod: 0s")]

@@ -18,7 +18,6 @@ use crate::{prelude::*, reason::age};
 /// The feature gate `TTLAfterFinished`: alpha and off from 1.12, beta and on from 1.21, locked from 1.23.
 const TTL_AFTER_FINISHED: Behavior = Behavior::since(21, 0, "feature gate TTLAfterFinished is beta");
 
-/// The TTL-after-finished controller.
 #[derive(Clone, Copy, Debug)]
 pub struct TtlAfterFinished {
     /// Whether the feature gate `TTLAfterFinished` is on. Off, finished Jobs are kept.

@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Action, End, EventRequest, FailureEvent, FieldChange, Form, Found, Key, Missing, OnError, Operated,
-    Operation, Port, Read, Reason, Request, Response, Sent, Step, Steps, Wire,
+    Action, End, EventRequest, FieldChange, Form, Found, Key, Missing, OnError, Operated, Operation, Port,
+    Read, Reason, Request, Response, Sent, Step, Steps, Wire,
 };
 use kubegc_core::{
     DeleteOptions, ObjectMeta, PatchType, PlannedAction as _, StoreError,
@@ -227,11 +227,7 @@ fn a_failed_request_is_recorded_as_a_warning() {
         (StoreError::Expired, &*StoreError::Expired.to_string()),
     ] {
         let mut action = action().delete(Wire::AsUpstream, Sent::Nothing, DeleteOptions::default());
-        action.failure_event = Some(FailureEvent {
-            object: id("b"),
-            reason: "DeletingFailed",
-            message_prefix: "cannot delete: ".to_owned(),
-        });
+        action.failure_event = Some(("DeletingFailed", "cannot delete: ".to_owned()));
         let mut responses = [Response::Failed(error), Response::Done].into_iter();
         let mut events = Vec::new();
         let lines = play(&action.into_steps(true), |request| {
@@ -241,7 +237,7 @@ fn a_failed_request_is_recorded_as_a_warning() {
             responses.next().unwrap()
         });
         let event = EventRequest {
-            object: id("b"),
+            object: id("a"),
             is_warning: true,
             reason: "DeletingFailed".into(),
             message: format!("cannot delete: {message}"),

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc};
 use crate::common::{at, cache};
 use futures_util::FutureExt as _;
 use kubegc_controllers::{
-    Action, BatchPlanner, Cache, CloudQuery, Decision, End, Missing, Reason, TtlAfterFinished,
+    Action, BatchPlanner, Cache, Decision, End, Missing, Reason, TtlAfterFinished,
     driver::{NothingOutside, Performer, Resources, execute},
     protected_by_label,
 };
@@ -51,23 +51,12 @@ fn a_decision_that_only_keeps_objects_is_empty() {
         object: object.clone(),
         field: "spec.a",
     };
-    let query = CloudQuery {
-        node: object.clone(),
-        provider_id: "".into(),
-    };
     for (decision, is_empty) in [
         (Decision::default(), true),
         (Decision::keep(object.clone(), reason()), true),
         (Decision::default().requeue_at(Timestamp::EPOCH), false),
         (Decision::unknown(object, missing), false),
         (Decision::act(Action::new(Resource::Jobs, &meta, reason())), false),
-        (
-            Decision {
-                cloud_query: Some(query),
-                ..Decision::default()
-            },
-            false,
-        ),
     ] {
         assert_eq!(decision.is_empty(), is_empty, "{decision:?}");
     }

@@ -4,7 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use crate::common::{affected, at, cache, key, line, object, reconcile, record};
 use kubegc_controllers::{
-    BatchPlanner, Cloud, CloudNodeLifecycle, CloudResponse, CronJobHistory, Input, Manager, Output, Wire, job,
+    BatchPlanner, Cloud, CloudNodeLifecycle, CloudResponse, CronJobHistory, End, Input, Manager, Output,
+    Wire, job,
 };
 use kubegc_core::{
     KubernetesVersion, Planner as _, Timestamp,
@@ -28,7 +29,7 @@ fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
     manager.handle(seconds(0), Input::Listed { resource, records });
     for sync in 0..3 {
         let now = seconds(5 * sync);
-        let Output::QueryCloud(query) = manager.poll_output(now) else {
+        let Output::Perform(task) = manager.poll_output(now) else {
             panic!("sync {sync}")
         };
         let response = CloudResponse {
@@ -36,8 +37,8 @@ fn each_sync_queries_the_cloud_about_a_node_that_is_not_ready() {
             exists: Cloud::Yes,
             is_shut_down: Cloud::No,
         };
-        let node = query.node;
-        manager.handle(now, Input::Cloud { node, response });
+        let (task, end) = (task.id, End::Cloud(response));
+        manager.handle(now, Input::Ended { task, end });
         let Output::Wait { until } = manager.poll_output(now) else {
             panic!("it is running")
         };

@@ -72,6 +72,10 @@ fn requests_have_texts_objects_and_effects() {
             volume: object(),
             operation: Operation::DeleteVolume,
         },
+        Request::QueryCloud {
+            node: object(),
+            provider_id: "".into(),
+        },
         Request::Discover,
         Request::ListContent {
             resource: Arc::clone(&widgets),
@@ -109,6 +113,7 @@ write, true: record event SuccessfulDelete for job.batch/report -n shop: deleted
 read, true: find the plugin to recycle the storage of job.batch/report -n shop
 read, true: ask the provisioner whether to delete job.batch/report -n shop
 write, true: delete the storage of job.batch/report -n shop
+read, true: ask the cloud provider about job.batch/report -n shop
 read, false: discover resources
 read, false: list example.com/v1/widgets -n shop
 delete, false: delete all example.com/v1/widgets -n shop

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cache, Change, Context, Controller, Deadlines, Decision, Documents, End, EventRequest, Form, Key,
-    Missing, Request, Response, Step, Steps, Wire, Write,
+    Cache, Change, CloudResponse, Context, Controller, Deadlines, Decision, Documents, End, EventRequest,
+    Form, Key, Missing, Request, Response, Step, Steps, Wire, Write,
 };
 use kubegc_core::{
     ApiResource, DeleteOptions, FieldError, PatchType, SharedMeta, StoreError, Timestamp,
@@ -37,6 +37,8 @@ pub(super) struct Live<'c> {
     /// Every state of an object that the controller has seen, the newest last.
     seen: BTreeMap<Place, Vec<Value>>,
     deadlines: BTreeMap<Key, Deadlines>,
+    /// The response of the cloud provider for which the present key is reconciled again.
+    cloud: Option<CloudResponse>,
     pub(super) discovered: Option<Result<Arc<Discovered>, StoreError>>,
     documents: JsonDocuments,
     lines: Vec<Line>,
@@ -88,6 +90,7 @@ impl<'c> Live<'c> {
             before: Server::default(),
             seen: BTreeMap::new(),
             deadlines: BTreeMap::new(),
+            cloud: None,
             discovered: None,
             documents: JsonDocuments::default(),
             lines: Vec::new(),
@@ -177,24 +180,21 @@ impl<'c> Live<'c> {
         decide: &dyn Fn(&Context<'_>) -> Decision,
         outcome: &mut Outcome,
     ) {
-        let mut cloud = None;
+        self.cloud = None;
         // Each stale decision updates the cache, so 10 attempts are enough for the facts of a case.
         for _ in 0..10 {
-            let none = Deadlines::default();
+            let (none, cloud) = (Deadlines::default(), self.cloud.take());
             let cx = Context {
                 cache: &self.cache,
                 now: self.server.now,
                 wire: Wire::AsUpstream,
                 deadlines: self.deadlines.get(key).unwrap_or(&none),
                 cloud: cloud.as_ref(),
+                queries_cloud: true,
                 notes_kept: true,
             };
             let decision = decide(&cx);
             let now = cx.now;
-            if let Some(query) = decision.cloud_query.as_ref().filter(|_| cloud.is_none()) {
-                cloud = Some(cloud_response(self.case, query));
-                continue;
-            }
             if let Some(deadlines) = decision.deadlines {
                 self.deadlines.insert(key.clone(), deadlines);
             }
@@ -247,6 +247,10 @@ impl<'c> Live<'c> {
                     message, is_retried, ..
                 }) => {
                     outcome.errors.push((self.server_text(&message), is_retried));
+                }
+                Step::End(End::Cloud(response)) => {
+                    self.cloud = Some(response);
+                    return true;
                 }
                 Step::End(End::Stale(found)) => {
                     if self.controller.timing().period.is_some() {
@@ -354,6 +358,9 @@ impl<'c> Live<'c> {
                 plugin(self.case, &request)
             }
             Request::FindPlugin { .. } | Request::QueryGuard { .. } => plugin(self.case, &request),
+            Request::QueryCloud { node, provider_id } => {
+                Response::Cloud(cloud_response(self.case, &node, &provider_id))
+            }
         })
     }
 

@@ -1,7 +1,7 @@
 //! The systems outside of the API server: the cloud provider and the volume plugin of a case.
 
-use kubegc_controllers::{Cloud, CloudQuery, CloudResponse, Operated, Operation, Plugin, Request, Response};
-use kubegc_core::StoreError;
+use kubegc_controllers::{Cloud, CloudResponse, Operated, Operation, Plugin, Request, Response};
+use kubegc_core::{StoreError, record::ObjectId};
 use serde_json::Value;
 
 use super::server::text;
@@ -11,7 +11,7 @@ use super::server::text;
 /// # Upstream
 /// `ensureNodeExistsByProviderID` and `shutdownInCloudProvider` in `node_lifecycle_controller.go`,
 /// `GetInstanceProviderID` in `cloud.go`.
-pub(super) fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse {
+pub(super) fn cloud_response(case: &Value, node: &ObjectId, provider_id: &str) -> CloudResponse {
     let answer = |name: &str, question: &str| {
         let answers = &case["cloud"][name];
         match (
@@ -24,11 +24,11 @@ pub(super) fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse 
             (error, _) => Cloud::Failed(error.into()),
         }
     };
-    let name = &*query.node.name;
+    let name = &*node.name;
     let id_error = text(&case["cloud"][name], "instance_id_error");
     let [exists, is_shut_down] = if case["instances_v2"] == true {
         ["exists", "shutdown"].map(|question| answer(name, question))
-    } else if !query.provider_id.is_empty() || id_error.is_empty() {
+    } else if !provider_id.is_empty() || id_error.is_empty() {
         ["exists", "shutdown"].map(|question| answer(name, question))
     } else if id_error == "InstanceNotFound" {
         [Cloud::No, Cloud::No]
@@ -37,9 +37,9 @@ pub(super) fn cloud_response(case: &Value, query: &CloudQuery) -> CloudResponse 
     };
     // Before 1.21 the second query does not look up the id.
     let is_not_queried =
-        case["version"] == "1.20.2" && case["instances_v2"] != true && query.provider_id.is_empty();
+        case["version"] == "1.20.2" && case["instances_v2"] != true && provider_id.is_empty();
     CloudResponse {
-        node_uid: query.node.uid.clone(),
+        node_uid: node.uid.clone(),
         exists,
         is_shut_down: if is_not_queried { Cloud::No } else { is_shut_down },
     }

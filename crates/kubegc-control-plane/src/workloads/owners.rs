@@ -79,7 +79,6 @@ impl Sync<'_> {
         }
     }
 
-    /// A controller reference to the owner.
     fn reference(&self) -> Value {
         json!({
             "apiVersion": format!("{}/v1", self.resource.group()), "kind": self.resource.kind(),
@@ -239,7 +238,6 @@ impl Sync<'_> {
         self.create(Pods, pod);
     }
 
-    /// Creates the ReplicaSet of a Deployment.
     fn create_set(&mut self) {
         let (hash, labels) = (self.hash(), json!({TEMPLATE_HASH: self.hash()}));
         let mut spec = json!({"selector": self.spec["selector"], "template": self.spec["template"]});

@@ -33,19 +33,6 @@ const VOLUME_BINDER: Actor = Actor::Controller("persistentvolume-binder-controll
 /// The time between the exit of a container and its restart.
 const RESTART: Duration = Duration::from_secs(10);
 
-/// The player of workloads. In a step it syncs all objects of one resource.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Player {
-    /// Without rules it does not act.
-    pub(crate) rules: Option<Arc<Workloads>>,
-    /// Whether no object has changed since the last step.
-    pub(crate) is_settled: bool,
-    /// The time when an object is due again.
-    pub(crate) due: Option<Timestamp>,
-    /// The last step that changed an object.
-    pub(crate) cause: Option<usize>,
-}
-
 impl ControlPlane {
     /// Syncs the objects of the first resource that has something to write. Returns whether there is one.
     pub(crate) fn play(&mut self, server: &mut ApiServer) -> bool {
@@ -151,7 +138,6 @@ impl<'a> Sync<'a> {
         self.write(Act::Create, resource, &meta, object);
     }
 
-    /// Deletes a pod that is not being deleted yet.
     pub(super) fn delete(&mut self, pod: &StoredObject) {
         let act = Act::Delete { propagation: None };
         if !pod.meta.is_deleting() {
@@ -244,7 +230,6 @@ pub(super) fn is_active(pod: &StoredObject) -> bool {
     !has_ended(pod) && !pod.meta.is_deleting()
 }
 
-/// Whether a pod is active and ready.
 pub(super) fn is_ready(pod: &StoredObject) -> bool {
     is_active(pod) && pod.condition("Ready")["status"] == "True"
 }
@@ -358,7 +343,6 @@ impl Sync<'_> {
         self.status(status, &[("Ready", if is_ready { "True" } else { "False" }, "")]);
     }
 
-    /// One sync of a claim.
     fn claim(&mut self, rules: &Workloads) {
         let (claim, spec, now) = (self.object, self.spec, self.server.now());
         let ClaimFate::Bound { after } = rules.claim(&Subject::new(self.server, claim)) else {

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::OnceLock};
 
 use kubegc_core::record::{Record, Resource};
 
-use super::{Key, table::Records};
+use super::Key;
 
 /// An index: finds the objects of one resource by keys that are computed from them.
 ///
@@ -22,12 +22,10 @@ impl Index {
         Self { resource, keys }
     }
 
-    /// The resource of the objects that are found.
     pub const fn resource(&self) -> Resource {
         self.resource
     }
 
-    /// The keys under which an object is found.
     pub fn keys_of(&self, record: &Record) -> Vec<Key> {
         let mut keys = Vec::new();
         (self.keys)(record, &mut keys);
@@ -51,10 +49,10 @@ pub(super) struct Entries(OnceLock<BTreeSet<(Key, Key)>>);
 
 impl Entries {
     /// The keys of the objects under a key, in order.
-    pub(super) fn under<'a, 'r>(
+    pub(super) fn under<'a, 'r, R: Iterator<Item = &'r Record>>(
         &'a self,
         index: &Index,
-        records: impl FnOnce() -> Records<'r>,
+        records: impl FnOnce() -> R,
         key: &Key,
     ) -> impl Iterator<Item = &'a Key> {
         let entries = self.0.get_or_init(|| {
@@ -67,7 +65,6 @@ impl Entries {
         range.map(|(_, object)| object)
     }
 
-    /// Updates the entries for a change of one object.
     pub(super) fn apply(&mut self, index: &Index, old: Option<&Record>, new: Option<&Record>) {
         let Some(gathered) = self.0.get_mut() else {
             return;

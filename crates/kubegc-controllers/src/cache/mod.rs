@@ -9,12 +9,11 @@ use std::{
 };
 
 use kubegc_core::{
-    StoreError,
-    record::{Record, Resource},
+    ObjectMeta, SharedMeta, StoreError,
+    record::{ObjectId, Record, Resource},
 };
 
 pub use index::Index;
-pub use table::Records;
 
 use self::{index::Entries, table::Table};
 use crate::Missing;
@@ -35,9 +34,26 @@ impl Key {
         }
     }
 
-    /// The key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
+    }
+}
+
+impl From<&ObjectMeta> for Key {
+    fn from(meta: &ObjectMeta) -> Self {
+        Self::new(Arc::clone(&meta.namespace), Arc::clone(&meta.name))
+    }
+}
+
+impl From<&ObjectId> for Key {
+    fn from(object: &ObjectId) -> Self {
+        Self::new(Arc::clone(&object.namespace), Arc::clone(&object.name))
+    }
+}
+
+impl From<&SharedMeta> for Key {
+    fn from(meta: &SharedMeta) -> Self {
+        Self::from(&**meta)
     }
 }
 
@@ -63,7 +79,6 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// An empty cache of these resources with these indexes.
     pub fn new(
         resources: impl IntoIterator<Item = Resource>,
         indexes: impl IntoIterator<Item = &'static Index>,
@@ -83,12 +98,10 @@ impl Cache {
         }
     }
 
-    /// Returns whether the resource is one of the cache.
     pub fn has(&self, resource: Resource) -> bool {
         self.tables.contains_key(&resource)
     }
 
-    /// The resources of the cache.
     pub fn resources(&self) -> impl Iterator<Item = Resource> + '_ {
         self.tables.keys().copied()
     }
@@ -115,7 +128,7 @@ impl Cache {
     }
 
     /// All objects of a resource that are known, by namespace and name.
-    pub fn records(&self, resource: Resource) -> Records<'_> {
+    pub fn records(&self, resource: Resource) -> impl Iterator<Item = &Record> {
         self.table(resource).records()
     }
 
@@ -125,12 +138,21 @@ impl Cache {
     }
 
     /// The objects of a resource in a namespace, by name.
-    pub fn in_namespace(&self, resource: Resource, namespace: &Arc<str>) -> Records<'_> {
-        self.table(resource).with_prefix(namespace, "")
+    pub fn in_namespace<'a>(
+        &'a self,
+        resource: Resource,
+        namespace: &Arc<str>,
+    ) -> impl Iterator<Item = &'a Record> + use<'a> {
+        self.with_prefix(resource, namespace, "")
     }
 
     /// The objects of a resource in a namespace whose names start with a prefix, by name.
-    pub(crate) fn with_prefix(&self, resource: Resource, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+    pub(crate) fn with_prefix<'a>(
+        &'a self,
+        resource: Resource,
+        namespace: &Arc<str>,
+        prefix: &str,
+    ) -> impl Iterator<Item = &'a Record> + use<'a> {
         self.table(resource).with_prefix(namespace, prefix)
     }
 

@@ -4,8 +4,7 @@
 //! overlay. A list that is not shared is changed itself.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, btree_map::Range},
-    iter::Peekable,
+    collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
@@ -16,7 +15,6 @@ use super::Key;
 /// A list is rebuilt if its overlay has at least this many changes, and more than the list has objects.
 const CHANGES_MIN: usize = 1_000;
 
-/// All objects of one resource that are known.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     /// Whether all objects are known, or why not.
@@ -31,7 +29,6 @@ pub(super) struct Table {
 }
 
 impl Default for Table {
-    /// Nothing was listed.
     fn default() -> Self {
         Self {
             listed: Err(StoreError::Unlisted),
@@ -44,10 +41,6 @@ impl Default for Table {
 }
 
 impl Table {
-    /// The object of this name.
-    ///
-    /// # Complexity
-    /// O(log n) for `n` objects.
     pub(super) fn get(&self, key: &Key) -> Option<&Record> {
         match self.changed.get(key) {
             Some(changed) => changed.as_ref(),
@@ -55,7 +48,6 @@ impl Table {
         }
     }
 
-    /// Replaces or removes an object. Returns the previous one.
     pub(super) fn put(&mut self, key: &Key, new: Option<Record>) -> Option<Record> {
         if self.changed.is_empty()
             && let Some(list) = Arc::get_mut(&mut self.base)
@@ -74,8 +66,7 @@ impl Table {
         old
     }
 
-    /// Replaces everything by a list. A name that occurs twice with different contents becomes unknown, its
-    /// uid included.
+    /// Of a name that occurs twice with different contents, the uid becomes unknown too.
     pub(super) fn replace(&mut self, records: Vec<Record>) {
         let mut records: Vec<_> = records
             .into_iter()
@@ -94,60 +85,39 @@ impl Table {
         self.changed.clear();
     }
 
-    /// All objects, in order.
-    pub(super) fn records(&self) -> Records<'_> {
-        Records {
-            base: self.base.range::<Key, _>(..).peekable(),
-            changed: self.changed.range::<Key, _>(..).peekable(),
-            within: None,
-        }
+    pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
+        self.from(&Key::cluster("")).map(|(_, record)| record)
     }
 
     /// The objects of a namespace whose names start with a prefix, in order.
-    pub(super) fn with_prefix(&self, namespace: &Arc<str>, prefix: &str) -> Records<'_> {
+    pub(super) fn with_prefix<'a>(
+        &'a self,
+        namespace: &Arc<str>,
+        prefix: &str,
+    ) -> impl Iterator<Item = &'a Record> + use<'a> {
         let from = Key::new(Arc::clone(namespace), prefix);
-        Records {
-            base: self.base.range(&from..).peekable(),
-            changed: self.changed.range(&from..).peekable(),
-            within: Some(from),
-        }
+        let records = self.from(&from);
+        let within = records
+            .take_while(move |(key, _)| key.namespace == from.namespace && key.name.starts_with(&*from.name));
+        within.map(|(_, record)| record)
     }
-}
 
-/// Objects by namespace and name.
-#[derive(Clone, Debug)]
-pub struct Records<'a> {
-    base: Peekable<Range<'a, Key, Record>>,
-    changed: Peekable<Range<'a, Key, Option<Record>>>,
-    /// Only the objects of this namespace whose names start like this. They come first.
-    within: Option<Key>,
-}
-
-impl<'a> Iterator for Records<'a> {
-    type Item = &'a Record;
-
-    fn next(&mut self) -> Option<&'a Record> {
-        loop {
-            let is_changed = match (self.base.peek(), self.changed.peek()) {
+    /// The objects from a key on, in order.
+    fn from<'a>(&'a self, from: &Key) -> impl Iterator<Item = (&'a Key, &'a Record)> + use<'a> {
+        let mut base = self.base.range(from..).peekable();
+        let mut changed = self.changed.range(from..).peekable();
+        let next = move || {
+            let is_changed = match (base.peek(), changed.peek()) {
                 (Some((listed, _)), Some((changed, _))) => changed <= listed,
                 (_, changed) => changed.is_some(),
             };
-            let (key, record) = if is_changed {
-                let (key, record) = self.changed.next()?;
-                self.base.next_if(|(listed, _)| *listed == key);
-                (key, record.as_ref())
-            } else {
-                let (key, record) = self.base.next()?;
-                (key, Some(record))
-            };
-            if let Some(within) = &self.within
-                && !(key.namespace == within.namespace && key.name.starts_with(&*within.name))
-            {
-                return None;
+            if !is_changed {
+                return base.next().map(|(key, record)| (key, Some(record)));
             }
-            if record.is_some() {
-                return record;
-            }
-        }
+            let (key, record) = changed.next()?;
+            base.next_if(|(listed, _)| *listed == key);
+            Some((key, record.as_ref()))
+        };
+        std::iter::from_fn(next).filter_map(|(key, record)| Some((key, record?)))
     }
 }

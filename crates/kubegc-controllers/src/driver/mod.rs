@@ -95,14 +95,11 @@ pub struct Driver {
     observer: Observer,
 }
 
-/// Receives the reports of a driver.
 type Observer = Box<dyn FnMut(Report) + Send>;
 
-/// Decides whether a write may be sent.
 type Guard = Box<dyn FnMut(&Cache, &Request) -> Result<(), Reason> + Send>;
 
 impl Driver {
-    /// A driver without controllers.
     pub fn new(store: Arc<dyn ObjectStore>, clock: Arc<dyn Clock>, documents: Arc<dyn Documents>) -> Self {
         Self {
             tools: Tools {

@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 
 use super::{Outside, Resources};
-use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
+use crate::{Cloud, CloudResponse, DocumentError, Documents, Form, Key, Request, Response, Write};
 
 /// Performs requests over an API server and the systems outside of it.
 ///
@@ -19,12 +19,9 @@ use crate::{DocumentError, Documents, Form, Key, Request, Response, Write};
 pub struct Performer<'a> {
     #[debug(skip)]
     pub store: &'a dyn ObjectStore,
-    /// Conversion between whole objects and records.
     pub documents: &'a dyn Documents,
-    /// Plugins, provisioners, the event recorder.
     #[debug(skip)]
     pub outside: &'a dyn Outside,
-    /// How resources are addressed.
     pub resources: &'a Resources,
 }
 
@@ -63,6 +60,19 @@ impl Performer<'_> {
             Request::Operate { volume, operation } => {
                 let document = self.document(volume).await?;
                 Response::Operation(outside.operate(volume, &document, *operation).await)
+            }
+            Request::QueryCloud { node, provider_id } => {
+                let exists = outside.exists(node, provider_id).await;
+                // Without an instance there is nothing to be shut down.
+                let is_shut_down = match exists {
+                    Cloud::Yes => outside.is_shut_down(node, provider_id).await,
+                    _ => Cloud::No,
+                };
+                Response::Cloud(CloudResponse {
+                    node_uid: node.uid.clone(),
+                    exists,
+                    is_shut_down,
+                })
             }
             Request::Discover => Response::Discovered(Arc::new(self.store.discover().await?)),
             Request::ListContent { resource, namespace } => {

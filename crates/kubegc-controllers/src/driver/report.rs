@@ -13,9 +13,7 @@ use crate::{End, Missing, Reason, Request, TaskId};
 #[non_exhaustive]
 #[derive(Clone, Debug, derive_more::Display)]
 pub enum Report {
-    /// A request that changes something was performed.
     Performed(Box<Performed>),
-    /// A task has ended.
     #[display("{controller}: {object}: {end}")]
     Ended {
         task: TaskId,
@@ -29,7 +27,10 @@ pub enum Report {
     DiscoveryFailed(StoreError),
     /// A list or watch failed and is retried.
     #[display("list or watch of {} failed: {error}", resource.plural())]
-    WatchFailed { resource: Resource, error: StoreError },
+    WatchFailed {
+        resource: Resource,
+        error: StoreError,
+    },
     /// Nothing is due before this time, unless something changes.
     #[display("nothing to do until {}", until.map_or("something changes".to_owned(), |at| at.to_string()))]
     Waiting {
@@ -69,7 +70,6 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// The ends of the tasks of a controller.
     pub fn of(&self, controller: &str) -> TaskCounts {
         self.tasks.get(controller).copied().unwrap_or_default()
     }
@@ -77,7 +77,7 @@ impl Summary {
     pub(super) fn count(&mut self, controller: &'static str, end: &End) {
         let counts = self.tasks.entry(controller).or_default();
         let count = match end {
-            End::Done | End::Kept(_) | End::Unknown(_) => &mut counts.done,
+            End::Done | End::Kept(_) | End::Unknown(_) | End::Cloud(_) => &mut counts.done,
             End::Stale(_) => &mut counts.stale,
             End::RequeueAfter { .. } => &mut counts.requeued,
             End::Failed { .. } => &mut counts.failed,
@@ -93,7 +93,6 @@ pub struct TaskCounts {
     /// Done, or live reads showed that there is nothing to do.
     pub done: u64,
     pub stale: u64,
-    /// To be continued later.
     pub requeued: u64,
     pub failed: u64,
 }

@@ -19,15 +19,11 @@ use super::{
     Driver, Performed, Performer, Report, Resources, Summary,
     watch::{Effects, Step as WatchStep, Watched, retries},
 };
-use crate::{
-    Cloud, CloudQuery, CloudResponse, End, Input, Manager, Output, Reason, Request, Response, Sequence, Step,
-    Task, TaskId, Work,
-};
+use crate::{End, Input, Manager, Output, Reason, Request, Response, Sequence, Step, Task, TaskId, Work};
 
 /// Delay before discovery is repeated because a resource is not served.
 const REDISCOVER_AFTER: Duration = Duration::from_secs(300);
 
-/// A driver that runs.
 pub(super) struct Running {
     driver: Driver,
     manager: Manager,
@@ -35,7 +31,6 @@ pub(super) struct Running {
     resources: Arc<Resources>,
     discovery: Backoff,
     is_discovering: bool,
-    /// When the next discovery starts.
     discovers_at: Option<Timestamp>,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     /// The number of tasks and queries in flight.
@@ -62,10 +57,6 @@ enum Done {
         request: Request,
         reason: Option<Reason>,
         response: Box<Response>,
-    },
-    Cloud {
-        node: ObjectId,
-        response: CloudResponse,
     },
 }
 
@@ -168,14 +159,12 @@ impl Running {
             && self.watched.values().all(Watched::is_settled)
     }
 
-    /// Starts as many of the due tasks as may be in flight.
     fn fill(&mut self) -> Filled {
         // Each iteration starts one task.
         while self.busy < self.driver.workers {
             let now = self.driver.tools.clock.now();
             match self.manager.poll_output(now) {
                 Output::Perform(task) => self.perform(*task, now),
-                Output::QueryCloud(query) => self.query_cloud(query),
                 Output::Wait { until } => {
                     (self.driver.observer)(Report::Waiting { until });
                     return Filled::Until(until);
@@ -244,40 +233,21 @@ impl Running {
 
     fn ended(&mut self, now: Timestamp, worker: &Worker, end: End) {
         self.busy -= 1;
-        self.summary.count(worker.controller, &end);
-        (self.driver.observer)(Report::Ended {
-            task: worker.task,
-            controller: worker.controller,
-            object: worker.object.clone(),
-            took: now.since(worker.began_at),
-            end: end.clone(),
-        });
+        // After a response of the cloud provider, another task continues the work.
+        if !matches!(end, End::Cloud(_)) {
+            self.summary.count(worker.controller, &end);
+            (self.driver.observer)(Report::Ended {
+                task: worker.task,
+                controller: worker.controller,
+                object: worker.object.clone(),
+                took: now.since(worker.began_at),
+                end: end.clone(),
+            });
+        }
         let task = worker.task;
         self.manager.handle(now, Input::Ended { task, end });
     }
 
-    fn query_cloud(&mut self, query: CloudQuery) {
-        self.busy += 1;
-        let tools = self.driver.tools.clone();
-        let query = async move {
-            let CloudQuery { node, provider_id } = query;
-            let exists = tools.outside.exists(&node, &provider_id).await;
-            // Without an instance there is nothing to be shut down.
-            let is_shut_down = match exists {
-                Cloud::Yes => tools.outside.is_shut_down(&node, &provider_id).await,
-                _ => Cloud::No,
-            };
-            let response = CloudResponse {
-                node_uid: node.uid.clone(),
-                exists,
-                is_shut_down,
-            };
-            Done::Cloud { node, response }
-        };
-        self.work.push(query.boxed());
-    }
-
-    /// Starts a discovery that is due.
     fn discover(&mut self) {
         let now = self.driver.tools.clock.now();
         if self.discovers_at.take_if(|at| *at <= now).is_some() {
@@ -325,10 +295,6 @@ impl Running {
                     (self.driver.observer)(Report::Performed(Box::new(performed)));
                 }
                 self.advance(*worker, Some(*response), now);
-            }
-            Done::Cloud { node, response } => {
-                self.busy -= 1;
-                effects.inputs.push(Input::Cloud { node, response });
             }
         }
         self.apply(now, effects);

@@ -23,12 +23,10 @@ const RETRY_AFTER: [Duration; 2] = [Duration::from_millis(800), Duration::from_s
 /// After this time without a failure the next one counts as the first, as there.
 const FORGET_AFTER: Duration = Duration::from_secs(120);
 
-/// Retries of a list, watch or discovery.
 pub(super) const fn retries() -> Backoff {
     Backoff::new(RETRY_AFTER, FORGET_AFTER)
 }
 
-/// Shared state of concurrent operations.
 #[derive(Clone)]
 pub(super) struct Tools {
     pub(super) store: Arc<dyn ObjectStore>,
@@ -37,13 +35,11 @@ pub(super) struct Tools {
     pub(super) outside: Arc<dyn Outside>,
 }
 
-/// The effects of a step of a watch.
 #[derive(Default)]
 pub(super) struct Effects {
     pub(super) inputs: Vec<Input>,
     pub(super) reports: Vec<Report>,
     pub(super) work: Vec<BoxFuture<'static, Step>>,
-    /// Whether discovery must be repeated.
     pub(super) needs_discovery: bool,
 }
 
@@ -54,7 +50,6 @@ pub(super) struct Step {
     response: Response<Record>,
 }
 
-/// One resource that is listed and watched.
 pub(super) struct Watched {
     resource: Resource,
     /// The address of the resource; `None` if it is not served or unknown.
@@ -152,7 +147,6 @@ impl Watched {
         effects.work.push(step.boxed());
     }
 
-    /// Processes the result of a step.
     pub(super) fn take(&mut self, tools: &Tools, now: Timestamp, step: Step, effects: &mut Effects) {
         if step.epoch != self.epoch {
             return;
@@ -237,7 +231,6 @@ impl Source<Record> for Objects {
     }
 }
 
-/// A watch whose objects are read.
 struct Records {
     stream: Box<dyn WatchStream<Vec<u8>>>,
     objects: Objects,

@@ -103,7 +103,6 @@ const INTERIM_CONDITIONS: Behavior = Behavior::since(31, 0, "kubernetes #125510"
 /// The feature gate `JobManagedBy`: alpha in 1.30, beta and on from 1.32.
 const MANAGED_BY: Behavior = Behavior::since(32, 0, "feature gate JobManagedBy is beta");
 
-/// Pods by the Job that controls them.
 static PODS_BY_JOB: Index = Index::new(Resource::Pods, |record, keys| {
     push_controller(record, "Job", keys);
 });
@@ -134,30 +133,27 @@ fn orphan(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
         None => Reason::new("NoJob", "no Job controls it"),
         Some(owner) => {
             let key = Key::new(id.namespace.clone(), owner.name.clone());
-            let found = cx.cache.get(Resource::Jobs, &key);
-            if let Some(job) = found.filter(|job| job.meta.uid == owner.uid) {
-                let job_id = job.id(Resource::Jobs);
-                let body = job_id.body(job, Record::job)?;
-                if is_managed_by_other(cx, body, &job_id)? {
-                    return id.keep("ManagedByOther", "another controller manages its Job");
+            match cx.cache.find(Resource::Jobs, &key)? {
+                Some(job) if job.meta.uid == owner.uid => {
+                    let job_id = job.id(Resource::Jobs);
+                    let body = job_id.body(job, Record::job)?;
+                    if is_managed_by_other(cx, body, &job_id)? {
+                        return id.keep("ManagedByOther", "another controller manages its Job");
+                    }
+                    job_id.read(&body.conditions, "status.conditions")?;
+                    if body.finished().flatten().is_none() {
+                        return Ok(Decision::default());
+                    }
+                    if !cx.version.has_change(&FINISHED_ORPHANS) {
+                        return id.keep("JobFinished", "this release ignores the pods of finished Jobs");
+                    }
+                    Reason::new("JobFinished", "its Job has finished")
                 }
-                job_id.read(&body.conditions, "status.conditions")?;
-                if body.finished().flatten().is_none() {
-                    return Ok(Decision::default());
-                }
-                if !cx.version.has_change(&FINISHED_ORPHANS) {
-                    return id.keep("JobFinished", "this release ignores the pods of finished Jobs");
-                }
-                Reason::new("JobFinished", "its Job has finished")
-            } else {
-                let unread = found.filter(|job| job.meta.uid.is_empty());
-                if found.is_none() || unread.is_some() {
+                Some(job) if job.meta.uid.is_empty() => {
                     cx.cache.require_in(Resource::Jobs, &id.namespace)?;
-                }
-                if let Some(job) = unread {
                     return Err(Missing::metadata(Resource::Jobs, job));
                 }
-                Reason::new("JobDeleted", "its Job no longer exists")
+                _ => Reason::new("JobDeleted", "its Job no longer exists"),
             }
         }
     };

@@ -21,6 +21,16 @@ pub(super) struct JobPod<'a> {
 }
 
 impl JobPod<'_> {
+    /// The deletion of the pod, or the removal of its finalizer.
+    pub(super) fn work(&self, removes_finalizer: bool, reason: Reason) -> PodWork {
+        PodWork {
+            id: self.id.clone(),
+            meta: self.record.meta.clone(),
+            removes_finalizer: removes_finalizer && self.has_finalizer,
+            reason,
+        }
+    }
+
     fn body(&self) -> Result<&Pod, Missing> {
         self.id.body(self.record, Record::pod)
     }
@@ -170,7 +180,7 @@ impl Sync<'_> {
         match (&finish, &counted) {
             (Some(finish), _) => {
                 let reason = Reason::new("JobFinishing", finish.reason_message());
-                let deletes = self.active().map(|pod| PodWork::new(pod, false, reason.clone()));
+                let deletes = self.active().map(|pod| pod.work(false, reason.clone()));
                 work.deletes = deletes.collect();
             }
             (None, Ok(counted)) if !is_undetermined && !is_deleting => match self.surplus(counted) {
@@ -272,7 +282,6 @@ impl Sync<'_> {
         Ok(counted)
     }
 
-    /// The limit of failures per index; `None` if there is none.
     pub(super) fn limit_per_index(&self) -> Result<Option<i32>, Missing> {
         if self.indexed.is_none() || !self.cx.has(LIMIT_PER_INDEX) {
             return Ok(None);
@@ -302,7 +311,6 @@ impl Sync<'_> {
         Ok(Some(indexes))
     }
 
-    /// When the active deadline passes; `None` if there is none.
     fn deadline(&self) -> Result<Option<Timestamp>, Missing> {
         let seconds = *self
             .id
@@ -319,7 +327,6 @@ impl Sync<'_> {
         Ok(self.cx.has(SUSPEND) && *self.id.read(&self.job.is_suspended, "spec.suspend")?)
     }
 
-    /// Returns whether the Job ends now, and how.
     fn finish(&self, counted: &Counted) -> Result<Option<Finish>, Missing> {
         let (job, id) = (self.job, self.id);
         let conditions = id.read(&job.conditions, "status.conditions")?;
@@ -428,7 +435,7 @@ impl Sync<'_> {
         };
         let reason = Reason::new(code, message);
         let surplus = self.active().take(surplus);
-        let delete = |pod| PodWork::new(pod, self.is_tracked, reason.clone());
+        let delete = |pod: &JobPod<'_>| pod.work(self.is_tracked, reason.clone());
         Ok(surplus.map(delete).collect())
     }
 

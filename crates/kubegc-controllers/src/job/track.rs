@@ -7,7 +7,7 @@ use kubegc_core::{backoff::doubled, record::JobCounts};
 use super::{
     INTERIM_CONDITIONS, Indexes, ORPHANS,
     sync::{Counted, Finish, JobPod, Sync},
-    write::{PodWork, SyncWork, count_without_finalizer},
+    write::{SyncWork, count_without_finalizer},
 };
 use crate::prelude::*;
 
@@ -16,7 +16,6 @@ const UNCOUNTED_MAX: usize = 500;
 /// The first and the longest delay before a failed pod of an index is replaced; it doubles with each failure.
 const BACKOFF: [Duration; 2] = [Duration::from_secs(10), Duration::from_secs(600)];
 
-/// Whether a pod loses the finalizer.
 enum Removal {
     Now(Reason),
     At(Timestamp),
@@ -42,9 +41,7 @@ impl Sync<'_> {
             if self.cx.has(ORPHANS) {
                 let reason = Reason::new("NotTracked", "its Job is not tracked with finalizers");
                 let with_finalizer = self.pods.iter().filter(|pod| pod.has_finalizer);
-                work.finalizer_removals = with_finalizer
-                    .map(|pod| PodWork::new(pod, true, reason.clone()))
-                    .collect();
+                work.finalizer_removals = with_finalizer.map(|pod| pod.work(true, reason.clone())).collect();
             }
             self.end(finish, work);
             return rest;
@@ -87,7 +84,7 @@ impl Sync<'_> {
                 continue;
             }
             self.add_count(pod, finish, indexes.as_ref(), &mut new_indexes, &mut work.counts);
-            work.finalizer_removals.push(PodWork::new(pod, true, reason));
+            work.finalizer_removals.push(pod.work(true, reason));
             let uncounted = [
                 work.counts.uncounted_succeeded.len(),
                 work.counts.uncounted_failed.len(),
@@ -113,7 +110,6 @@ impl Sync<'_> {
         undecided
     }
 
-    /// Whether and why a pod loses the finalizer.
     fn removal_reason(
         &self,
         pod: &JobPod<'_>,

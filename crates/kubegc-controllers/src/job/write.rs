@@ -4,28 +4,19 @@ use std::collections::BTreeSet;
 
 use kubegc_core::record::JobCounts;
 
-use super::{TRACKING_FINALIZER, sync::JobPod};
-use crate::prelude::*;
+use super::TRACKING_FINALIZER;
+use crate::{prelude::*, request::server_message};
 
 /// A pod that is deleted or loses the finalizer.
 #[derive(Debug)]
 pub(super) struct PodWork {
     pub(super) id: ObjectId,
     pub(super) meta: SharedMeta,
-    removes_finalizer: bool,
-    reason: Reason,
+    pub(super) removes_finalizer: bool,
+    pub(super) reason: Reason,
 }
 
 impl PodWork {
-    pub(super) fn new(pod: &JobPod<'_>, removes_finalizer: bool, reason: Reason) -> Self {
-        Self {
-            id: pod.id.clone(),
-            meta: pod.record.meta.clone(),
-            removes_finalizer: removes_finalizer && pod.has_finalizer,
-            reason,
-        }
-    }
-
     async fn remove_finalizer(&self, wire: Wire, port: &Port) -> Result<Option<SharedMeta>, StoreError> {
         port.set_reason(self.reason.clone());
         let precondition = wire.preconditions(&self.meta, Sent::Nothing);
@@ -42,7 +33,6 @@ pub(super) struct SyncWork {
     pub(super) deletes: Vec<PodWork>,
     pub(super) finalizer_removals: Vec<PodWork>,
     pub(super) counts: JobCounts,
-    /// Uids of the pods with the finalizer.
     pub(super) with_finalizer: BTreeSet<Uid>,
     /// Whether the counts differ from the status.
     pub(super) is_flushed: bool,
@@ -166,7 +156,7 @@ async fn delete(work: &SyncWork, pod: &PodWork, port: &Port) -> Result<(), Store
         Err(StoreError::NotFound) => return Ok(()),
         Ok(()) => (false, "SuccessfulDelete", format!("Deleted pod: {}", pod.id.name)),
         Err(error) => {
-            let message = format!("Error deleting: {}", crate::request::server_message(error));
+            let message = format!("Error deleting: {}", server_message(error));
             (true, "FailedDelete", message)
         }
     };

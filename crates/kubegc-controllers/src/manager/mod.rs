@@ -24,8 +24,8 @@ use self::{
     task::InFlight,
 };
 use crate::{
-    Action, Cache, Change, CloudQuery, CloudResponse, Context, Controller, Deadlines, Decision, End, Key,
-    Missing, Timing, Wire,
+    Action, Cache, Change, CloudResponse, Context, Controller, Deadlines, Decision, End, Key, Missing,
+    Timing, Wire,
 };
 
 /// Runs any set of controllers: feed it list and watch events, perform the tasks that it returns, and report
@@ -64,7 +64,7 @@ use crate::{
 /// manager.handle(at(1_050), Input::Ended { task: task.id, end: End::Done });
 /// assert!(matches!(manager.poll_output(at(1_050)), Output::Wait { until: None }));
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Manager {
     controllers: Vec<Running>,
     wire: Wire,
@@ -76,8 +76,6 @@ pub struct Manager {
     deadlines: BTreeMap<Unit, Deadlines>,
     /// The facts that are missing of objects, and since when.
     unknown: BTreeMap<Unit, BTreeMap<ObjectId, (Missing, Timestamp)>>,
-    /// The node of each key that waits for a response of the cloud provider.
-    cloud_queries: BTreeMap<Unit, ObjectId>,
     cloud: BTreeMap<Unit, CloudResponse>,
     /// Tasks of one reconcile that are not handed out yet.
     pending: Option<(Unit, VecDeque<Work>)>,
@@ -87,7 +85,6 @@ pub struct Manager {
     /// In a simulation: the version of an object after an action on it, by the code of its reason, so that an
     /// action without effect is not repeated.
     left_at: HashMap<(usize, ObjectId, &'static str), ResourceVersion, FixedState>,
-    /// The cause of the next changes.
     cause: Option<Cause>,
     /// The cause of the last change that enqueued each key.
     causes: HashMap<Unit, Cause, FixedState>,
@@ -98,7 +95,6 @@ pub struct Manager {
 /// enqueued its key.
 pub type Cause = usize;
 
-/// One controller that runs.
 #[derive(Clone, Debug)]
 struct Running {
     controller: Arc<dyn Controller>,
@@ -135,7 +131,7 @@ pub enum Input {
     Applied { resource: Resource, record: Box<Record> },
     /// An object was deleted. If another object is cached under its name, nothing happens.
     Deleted { resource: Resource, key: Key, uid: Uid },
-    /// The response to [`Output::QueryCloud`]. The key waits for it.
+    /// A response of the cloud provider that a simulation assumes, because it makes no queries.
     Cloud { node: ObjectId, response: CloudResponse },
     /// A task has ended. Every task that was handed out ends once.
     Ended { task: TaskId, end: End },
@@ -144,8 +140,6 @@ pub enum Input {
 /// The next output of a [`Manager`].
 #[derive(Clone, Debug)]
 pub enum Output {
-    /// Query the cloud provider. Response: [`Input::Cloud`].
-    QueryCloud(CloudQuery),
     /// Perform a task. Response: [`Input::Ended`].
     Perform(Box<Task>),
     /// Nothing to do before this time, unless there is an input.
@@ -173,20 +167,8 @@ impl Manager {
                 })
                 .collect(),
             wire,
-            is_simulation: false,
             now,
-            queue: Queue::default(),
-            deadlines: BTreeMap::new(),
-            unknown: BTreeMap::new(),
-            cloud_queries: BTreeMap::new(),
-            cloud: BTreeMap::new(),
-            pending: None,
-            in_flight: BTreeMap::new(),
-            stale_at: BTreeMap::new(),
-            left_at: HashMap::default(),
-            cause: None,
-            causes: HashMap::default(),
-            next_id: 0,
+            ..Self::default()
         }
     }
 
@@ -197,9 +179,6 @@ impl Manager {
     #[must_use]
     pub fn into_simulation(mut self) -> Self {
         self.is_simulation = true;
-        for unit in std::mem::take(&mut self.cloud_queries).into_keys() {
-            self.queue.end(&unit, Outcome::Neither);
-        }
         self
     }
 
@@ -245,7 +224,14 @@ impl Manager {
                     self.change(resource, &key, None);
                 }
             }
-            Input::Cloud { node, response } => self.handle_cloud_response(&node, &response),
+            Input::Cloud { node, response } => {
+                for (at, running) in self.controllers.iter().enumerate() {
+                    if running.controller.info().resources.first() == Some(&node.resource) {
+                        self.cloud
+                            .insert(Unit::new(at, &Key::from(&node)), response.clone());
+                    }
+                }
+            }
             Input::Ended { task, end } => self.end(task, end),
             Input::Listed { .. } | Input::Applied { .. } => {}
         }
@@ -268,9 +254,7 @@ impl Manager {
             };
             self.start_sync(unit.controller, due);
             let decision = self.reconcile(&unit);
-            if let Some(query) = self.apply_decision(unit, decision) {
-                return Output::QueryCloud(query);
-            }
+            self.apply_decision(unit, decision);
         }
     }
 
@@ -304,7 +288,6 @@ impl Manager {
         self.unit(controller, key).map(|unit| self.reconcile(&unit))
     }
 
-    /// A key of the controller of this name.
     fn unit(&self, controller: &str, key: &Key) -> Option<Unit> {
         let has_name = |running: &Running| running.controller.info().name == controller;
         let controller = self.controllers.iter().position(has_name)?;
@@ -441,7 +424,6 @@ impl Manager {
         }
     }
 
-    /// Enqueues a key that a change affects.
     fn enqueue_event(&mut self, controller: usize, key: Key) {
         let delay = self.controllers[controller].timing.event_delay;
         let unit = Unit { controller, key };
@@ -488,23 +470,22 @@ impl Manager {
             wire: self.wire,
             deadlines: self.deadlines.get(unit).unwrap_or(&NONE),
             cloud: self.cloud.get(unit),
+            queries_cloud: !self.is_simulation,
             notes_kept: false,
         };
         let running = &self.controllers[unit.controller];
         running.controller.reconcile(&cx, &unit.key)
     }
 
-    /// Schedules the key and queues the tasks of a decision. Returns the query to the cloud provider, if
-    /// there is one.
-    fn apply_decision(&mut self, unit: Unit, decision: Decision) -> Option<CloudQuery> {
+    /// Schedules the key and queues the tasks of a decision.
+    fn apply_decision(&mut self, unit: Unit, decision: Decision) {
         let Decision {
             actions,
             steps,
             kept: _,
-            mut unknown,
+            unknown,
             requeue_at,
             deadlines,
-            cloud_query,
         } = decision;
         if let Some(deadlines) = deadlines {
             if deadlines.is_empty() {
@@ -518,23 +499,12 @@ impl Manager {
             // A response is valid for one sync. The next one queries again if the controller still needs it.
             self.enqueue(&unit, self.now);
         }
-        if let Some(query) = cloud_query.as_ref().filter(|_| is_simulation) {
-            unknown.push(Kept {
-                object: query.node.clone(),
-                reason: Missing::not_queried(&query.node),
-            });
-        }
         self.record_unknown(&unit, unknown);
         if let Some(at) = requeue_at {
             let at = self.sync_at(unit.controller, at);
-            if at > self.now && !(is_simulation && cloud_query.is_some()) {
+            if at > self.now {
                 self.queue.add_at(&unit, at);
             }
-        }
-        if let Some(query) = cloud_query.filter(|_| !is_simulation) {
-            self.queue.begin(&unit);
-            self.cloud_queries.insert(unit, query.node.clone());
-            return Some(query);
         }
         let is_repeated = |action: &Action| is_simulation && self.is_repeated(unit.controller, action);
         let actions = actions.into_iter().filter(|action| !is_repeated(action));
@@ -547,7 +517,6 @@ impl Manager {
             self.queue.begin(&unit);
             self.pending = Some((unit, works));
         }
-        None
     }
 
     /// Replaces the objects about which the last reconcile of a key could not decide. In a simulation the
@@ -567,29 +536,6 @@ impl Manager {
         }
         if !all.is_empty() {
             self.unknown.insert(unit.clone(), all);
-        }
-    }
-
-    fn handle_cloud_response(&mut self, node: &ObjectId, response: &CloudResponse) {
-        let queries = self.cloud_queries.iter();
-        let waiting = queries.filter(|(_, queried)| *queried == node);
-        let waiting: Vec<Unit> = waiting.map(|(unit, _)| unit.clone()).collect();
-        let is_known = self.record(node).is_some();
-        if is_known || self.is_simulation {
-            for (at, running) in self.controllers.iter().enumerate() {
-                if running.controller.info().resources.first() == Some(&node.resource) {
-                    self.cloud
-                        .insert(Unit::new(at, &Key::from(node)), response.clone());
-                }
-            }
-        }
-        for unit in waiting {
-            self.cloud_queries.remove(&unit);
-            if is_known {
-                // The response belongs to this sync, not to the next one.
-                self.queue.add_at(&unit, self.now);
-            }
-            self.queue.end(&unit, Outcome::Neither);
         }
     }
 }

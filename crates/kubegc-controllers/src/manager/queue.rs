@@ -26,7 +26,6 @@ struct State {
     blocked_until: Option<Timestamp>,
     /// The number of tasks in flight, plus one while tasks wait to be handed out.
     in_flight: usize,
-    /// The number of failures in a row.
     failures: u32,
     /// Whether a task of the present round has failed.
     has_failed: bool,
@@ -64,7 +63,6 @@ impl Queue {
         });
     }
 
-    /// Ends a block.
     pub(super) fn unblock(&mut self, unit: &Unit) {
         if self.units.contains_key(unit) {
             self.change(unit, |state| state.blocked_until = None);
@@ -88,7 +86,6 @@ impl Queue {
         Some((due, unit))
     }
 
-    /// When the next key is due.
     pub(super) fn next_at(&self) -> Option<Timestamp> {
         self.due.first().map(|(due, _)| *due)
     }
@@ -98,12 +95,10 @@ impl Queue {
         self.units.get(unit).and_then(|state| state.due)
     }
 
-    /// Returns whether a key is due by `now`, busy or not.
     pub(super) fn is_due(&self, unit: &Unit, now: Timestamp) -> bool {
         self.due_at(unit).is_some_and(|due| due <= now)
     }
 
-    /// One more task of the key is in flight.
     pub(super) fn begin(&mut self, unit: &Unit) {
         self.change(unit, |state| state.in_flight = state.in_flight.saturating_add(1));
     }
@@ -130,7 +125,6 @@ impl Queue {
         before
     }
 
-    /// The number of failures of a key in a row.
     pub(super) fn failures(&self, unit: &Unit) -> u32 {
         self.units.get(unit).map_or(0, |state| state.failures)
     }

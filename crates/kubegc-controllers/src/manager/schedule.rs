@@ -18,7 +18,6 @@ use crate::Timing;
 /// watch delivers it.
 pub(super) const STALE_DELAY: Duration = Duration::from_secs(1);
 
-/// The syncs of one controller.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Syncs {
     /// When the last sync started; before the first, when it may start.

@@ -10,7 +10,6 @@ use super::{
 };
 use crate::{Action, Controller, End, Found, Key, Steps};
 
-/// Identifies one task of one manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TaskId(u64);
 
@@ -32,7 +31,6 @@ pub struct Task {
 #[derive(Clone, Debug)]
 pub enum Work {
     Action(Action),
-    /// Requests that depend on responses.
     Steps(Steps),
 }
 
@@ -154,6 +152,14 @@ impl Manager {
             }
             End::Stale(found) => {
                 self.stale(&unit, found);
+                Outcome::Neither
+            }
+            End::Cloud(response) => {
+                if self.record(&object).is_some() {
+                    self.cloud.insert(unit.clone(), response);
+                    // The response belongs to this sync, not to the next one.
+                    self.queue.add_at(&unit, self.now);
+                }
                 Outcome::Neither
             }
             End::RequeueAfter { after, .. } => {

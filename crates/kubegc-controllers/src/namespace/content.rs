@@ -8,10 +8,8 @@ use super::{
 };
 use crate::{prelude::*, request::server_message};
 
-/// The content of a namespace in one sync.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// All errors and their messages, in order.
     failures: Vec<(StoreError, String)>,
     discovery_failure: Option<String>,
     parsing_failure: Option<String>,
@@ -90,7 +88,6 @@ impl Content {
         }
     }
 
-    /// Adds what remains of one resource.
     pub(super) fn add(&mut self, remaining: Remaining, result: Result<(), End>) {
         let failure = result.err().and_then(|end| self.add_failure(end));
         self.resource_failures.extend(failure);

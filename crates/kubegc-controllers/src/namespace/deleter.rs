@@ -9,15 +9,12 @@ use super::{
 };
 use crate::{Request, prelude::*, sequence::done};
 
-/// The estimate for objects with finalizers.
 const FINALIZER_ESTIMATE_SECONDS: i64 = 15;
 
-/// One sync over one namespace.
 pub(super) struct Deleter {
     pub(super) settings: NamespaceController,
     pub(super) name: Arc<str>,
     pub(super) wire: Wire,
-    /// The time of the whole sync.
     pub(super) now: Timestamp,
     pub(super) port: Port,
 }

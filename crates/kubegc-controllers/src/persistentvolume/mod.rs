@@ -23,11 +23,7 @@ use std::collections::BTreeMap;
 use kubegc_core::record::ClaimRef;
 
 use self::{sync::Sync, volume::Volume};
-use crate::{
-    Plugin,
-    prelude::*,
-    storage::{PODS_BY_CLAIM, decide},
-};
+use crate::{Plugin, Step, prelude::*, storage::PODS_BY_CLAIM};
 
 /// The feature gate `HonorPVReclaimPolicy`: alpha and off from 1.23, beta and on from 1.31, stable from 1.33.
 const HONORS_RECLAIM_POLICY: Behavior = Behavior::since(31, 0, "feature gate HonorPVReclaimPolicy is beta");
@@ -62,7 +58,6 @@ pub struct PersistentVolumeBinder {
     /// being deleted: the feature gate `HonorPVReclaimPolicy`. Off, the storage of a volume that is deleted
     /// before its claim leaks.
     pub deletion_finalizers: bool,
-    /// Known facts about the storage of the cluster.
     pub storage: Storage,
     version: KubernetesVersion,
 }
@@ -85,9 +80,7 @@ pub struct Storage {
 /// Whether volumes of a provisioner within kube-controller-manager are migrated to a CSI driver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Migration {
-    /// They are not.
     Off,
-    /// They are.
     On {
         /// The name of the driver, such as `ebs.csi.aws.com`.
         driver: Arc<str>,
@@ -255,10 +248,12 @@ impl Controller for PersistentVolumeBinder {
             migration,
             plugin: self.storage.plugin(&volume, operation),
         };
-        let decision = decide(Steps::of(id, sync, Sync::sync_volume));
-        if decision.steps.is_some() {
-            require_version(id, &record.meta)?;
+        let steps = Steps::of(id, sync, Sync::sync_volume);
+        // Work that ends before its first request is decided at once.
+        match steps.begin().next(None) {
+            Step::End(End::Kept(reason)) => Ok(Decision::keep(id.clone(), reason)),
+            Step::End(End::Unknown(missing)) => Err(missing),
+            Step::End(_) | Step::Perform { .. } => require_version(id, &record.meta).map(|()| steps.into()),
         }
-        Ok(decision)
     }
 }

@@ -40,16 +40,30 @@ pub(super) struct Sync {
 
 impl Sync {
     pub(super) async fn sync_volume(self: Arc<Self>, port: Port) -> Result<End, End> {
-        let port = &port;
-        let mut volume = self.volume.clone();
-        self.update_metadata(port, &mut volume).await?;
-        let Some(claim_ref) = self.read(&volume)?.bound_claim().cloned() else {
+        let volume = self.volume.clone();
+        let sync = self;
+        Run { sync, port, volume }.sync().await
+    }
+}
+
+#[derive(derive_more::Deref)]
+struct Run {
+    #[deref(forward)]
+    sync: Arc<Sync>,
+    port: Port,
+    /// The volume with the writes so far, or as it was read last.
+    volume: Record,
+}
+
+impl Run {
+    async fn sync(mut self) -> Result<End, End> {
+        self.update_metadata().await?;
+        let Some(claim_ref) = self.view()?.bound_claim().cloned() else {
             let reason = Reason::new("NotBound", "it is bound to no claim");
-            self.set_phase(port, &mut volume, "Available", reason.clone())
-                .await?;
+            self.set_phase("Available", reason.clone()).await?;
             return Ok(End::Kept(reason));
         };
-        let Some(claim) = self.find_claim(port, &volume, &claim_ref).await? else {
+        let Some(claim) = self.find_claim(&claim_ref).await? else {
             let claim = ObjectId {
                 resource: Resource::PersistentVolumeClaims,
                 namespace: Arc::clone(&claim_ref.namespace),
@@ -57,60 +71,54 @@ impl Sync {
                 uid: claim_ref.uid.clone(),
             };
             let reason = Reason::new("ClaimDeleted", format!("claim {claim_ref} no longer exists"));
-            return self.release(port, &mut volume, reason.about(claim)).await;
+            return self.release(reason.about(claim)).await;
         };
         let claim_id = claim.id(Resource::PersistentVolumeClaims);
         let claim = claim_id.body(&claim, Record::persistent_volume_claim)?;
         let bound_to = claim_id.read(&claim.volume_name, "spec.volumeName")?;
         if bound_to.is_empty() {
-            return self.wait_for_claim(port, &volume, &claim_id, claim).await;
+            return self.wait_for_claim(&claim_id, claim).await;
         }
         if *bound_to == self.id.name {
             let reason = bound();
-            self.set_phase(port, &mut volume, "Bound", reason.clone()).await?;
+            self.set_phase("Bound", reason.clone()).await?;
             return Ok(End::Kept(reason));
         }
         let message = format!("claim {claim_ref} is bound to persistentvolume/{bound_to}");
         let reason = Reason::new("ClaimBoundElsewhere", message);
-        let view = self.read(&volume)?;
+        let view = self.view()?;
         if view.annotations.provisioned_by.is_some() && **view.policy()? == *"Delete" {
-            return self.release(port, &mut volume, reason).await;
+            return self.release(reason).await;
         }
-        self.unbind(port, &mut volume, reason).await
+        self.unbind(reason).await
     }
 
     /// Updates the deletion finalizers and the annotation of the migration, if any is out of date.
-    async fn update_metadata(&self, port: &Port, volume: &mut Record) -> Result<(), End> {
-        if self.changes.is_empty() {
+    async fn update_metadata(&mut self) -> Result<(), End> {
+        let changes = self.changes.clone();
+        if changes.is_empty() {
             return Ok(());
         }
-        let adds = self
-            .changes
-            .contains(&FieldChange::AddFinalizer(FINALIZER_IN_TREE));
-        if adds && volume.meta.is_deleting() && self.wire == Wire::Strict {
+        let adds = changes.contains(&FieldChange::AddFinalizer(FINALIZER_IN_TREE));
+        if adds && self.volume.meta.is_deleting() && self.wire == Wire::Strict {
             let message = "it is being deleted, so its missing deletion finalizer cannot be added";
             return Err(End::Kept(Reason::new("FinalizerForbidden", message)));
         }
         let message = "its finalizers or annotations do not match its provisioner and reclaim policy";
-        port.set_reason(Reason::new("MetadataOutdated", message));
-        let written = self.update(port, volume, "", self.changes.clone()).await;
+        self.port.set_reason(Reason::new("MetadataOutdated", message));
+        let written = self.update("", changes).await;
         written.map_err(|error| self.failed(self.update_error, error))
     }
 
     /// The claim that the volume is bound to; `None` if it does not exist.
-    async fn find_claim(
-        &self,
-        port: &Port,
-        volume: &Record,
-        claim_ref: &ClaimRef,
-    ) -> Result<Option<Record>, End> {
+    async fn find_claim(&self, claim_ref: &ClaimRef) -> Result<Option<Record>, End> {
         match &self.claim {
             Some(claim) if claim.meta.uid == claim_ref.uid => return Ok(Some(claim.clone())),
-            None if self.read(volume)?.is_settled() => return Ok(None),
+            None if self.view()?.is_settled() => return Ok(None),
             Some(_) | None => {}
         }
         let resource = Resource::PersistentVolumeClaims;
-        match port.get(resource, claim_key(claim_ref)).await {
+        match self.port.get(resource, claim_key(claim_ref)).await {
             Ok(claim) if claim.meta.uid.is_empty() => Err(End::Unknown(Missing::metadata(resource, &claim))),
             Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
             Err(StoreError::NotFound) => Ok(None),
@@ -119,16 +127,9 @@ impl Sync {
     }
 
     /// The claim exists and is not bound yet. Its own sync binds it, unless the volume modes differ.
-    async fn wait_for_claim(
-        &self,
-        port: &Port,
-        volume: &Record,
-        claim_id: &ObjectId,
-        claim: &PersistentVolumeClaim,
-    ) -> Result<End, End> {
+    async fn wait_for_claim(&self, claim_id: &ObjectId, claim: &PersistentVolumeClaim) -> Result<End, End> {
         let waiting = || Reason::new("ClaimNotBound", "its claim is not bound to a volume yet");
-        let view = self.read(volume)?;
-        let modes = (view.body.volume_mode.known(), claim.volume_mode.known());
+        let modes = (self.view()?.body.volume_mode.known(), claim.volume_mode.known());
         let (Some(volume_mode), Some(claim_mode)) = modes else {
             return Ok(End::Kept(waiting()));
         };
@@ -136,7 +137,7 @@ impl Sync {
             return Ok(End::Kept(waiting()));
         }
         let reason = Reason::new("VolumeModeMismatch", "its claim requests another volumeMode");
-        port.set_reason(reason.clone());
+        self.port.set_reason(reason.clone());
         let (name, claim) = (&self.id.name, &claim_id.name);
         for (object, volume, claim) in [
             (&self.id, String::new(), format!(" {claim:?}")),
@@ -146,18 +147,17 @@ impl Sync {
                 "Cannot bind PersistentVolume{volume} to requested PersistentVolumeClaim{claim} \
                  due to incompatible volumeMode."
             );
-            port.event(EventRequest::new(object, true, "VolumeMismatch", message))
-                .await;
+            let event = EventRequest::new(object, true, "VolumeMismatch", message);
+            self.port.event(event).await;
         }
         Ok(End::Kept(reason))
     }
 
-    /// Marks the volume as released and reclaims it.
-    async fn release(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
-        if !self.read(volume)?.is_settled() {
-            self.set_phase(port, volume, "Released", reason.clone()).await?;
+    async fn release(&mut self, reason: Reason) -> Result<End, End> {
+        if !self.view()?.is_settled() {
+            self.set_phase("Released", reason.clone()).await?;
         }
-        let view = self.read(volume)?;
+        let view = self.view()?;
         let policy = Arc::clone(view.policy()?);
         if *policy == *"Retain" {
             let message = "its claim no longer exists, and its reclaim policy is Retain";
@@ -169,24 +169,23 @@ impl Sync {
             return Ok(End::Kept(Reason::new("Migrated", message)));
         }
         match &*policy {
-            "Delete" => self.delete_volume(port, volume, reason).await,
-            "Recycle" => self.recycle_volume(port, volume, reason).await,
+            "Delete" => self.delete_volume(reason).await,
+            "Recycle" => self.recycle_volume(reason).await,
             _ => {
                 let message = format!("its reclaim policy {policy:?} is not known");
                 let reason = Reason::new("UnknownReclaimPolicy", message);
-                port.set_reason(reason.clone());
+                self.port.set_reason(reason.clone());
                 let message = "Volume has unrecognized PersistentVolumeReclaimPolicy";
-                self.mark_failed(port, volume, "VolumeUnknownReclaimPolicy", message)
-                    .await
-                    .map_err(|error| self.failed("", error))?;
+                let marked = self.mark_failed("VolumeUnknownReclaimPolicy", message).await;
+                marked.map_err(|error| self.failed("", error))?;
                 Ok(End::Kept(reason))
             }
         }
     }
 
     /// Deletes the storage behind the volume, then the volume.
-    async fn delete_volume(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
-        let is_external = self.read(volume)?.is_external();
+    async fn delete_volume(&mut self, reason: Reason) -> Result<End, End> {
+        let is_external = self.view()?.is_external();
         let plugin = self.plugin.clone();
         let plugin = plugin.or_else(|| is_external.then_some(Plugin::External));
         let message = "its external provisioner deletes it";
@@ -194,35 +193,33 @@ impl Sync {
         if self.leaves_external_unread && plugin == Some(Plugin::External) {
             return waits();
         }
-        let live = self.read_released(port, volume).await?;
+        let live = self.read_released().await?;
         if !self.deletion_finalizers && live.meta.is_deleting() {
             let message = "it is being deleted, and the feature gate HonorPVReclaimPolicy is off";
             return Ok(End::Kept(Reason::new("Terminating", message)));
         }
         if self.wire == Wire::Strict {
-            *volume = live;
+            self.volume = live;
         }
-        port.set_reason(reason);
-        let failure = match self.find_plugin(port, plugin, Operation::DeleteVolume).await? {
+        self.port.set_reason(reason);
+        let operation = Operation::DeleteVolume;
+        let failure = match self.find_plugin(plugin, operation).await? {
             Plugin::External | Plugin::Unknown => return waits(),
             Plugin::Missing { message } => message,
-            Plugin::InTree => match port.operate(self.id.clone(), Operation::DeleteVolume).await {
-                Operated::Done => match self.remove_finalizer(port, volume).await {
-                    Ok(()) => return Ok(self.delete(port, &volume.meta).await),
+            Plugin::InTree => match self.port.operate(self.id.clone(), operation).await {
+                Operated::Done => match self.remove_finalizer().await {
+                    Ok(()) => return Ok(self.delete().await),
                     Err(message) => message,
                 },
                 Operated::InUse { message } => {
-                    self.event(port, "VolumeDelete", &message).await;
+                    self.event("VolumeDelete", &message).await;
                     // Upstream blocks the operation for a while.
                     return Ok(End::failed_by(message, true));
                 }
                 Operated::Failed { message } => message,
             },
         };
-        match self
-            .mark_failed(port, volume, "VolumeFailedDelete", &failure)
-            .await
-        {
+        match self.mark_failed("VolumeFailedDelete", &failure).await {
             Ok(()) => Ok(End::failed_by(failure, true)),
             Err(error) => Ok(End::failed(error)),
         }
@@ -230,55 +227,58 @@ impl Sync {
 
     /// Removes the deletion finalizer from the volume as the API server has it. Returns the message of an
     /// error.
-    async fn remove_finalizer(&self, port: &Port, volume: &mut Record) -> Result<(), String> {
+    async fn remove_finalizer(&mut self) -> Result<(), String> {
         if !self.deletion_finalizers {
             return Ok(());
         }
-        let text = |error| server_message_about(&self.id, &error);
-        let mut live = port.reread(&self.id).await.map_err(text)?;
+        let live = self.port.reread(&self.id).await;
+        let live = live.map_err(|error| server_message_about(&self.id, &error))?;
         if live.meta.uid != self.id.uid {
-            return Err(text(StoreError::NotFound));
+            return Err(server_message_about(&self.id, &StoreError::NotFound));
         }
-        if live.meta.has_finalizer(FINALIZER_IN_TREE) {
+        let before = std::mem::replace(&mut self.volume.meta, live.meta);
+        if self.volume.meta.has_finalizer(FINALIZER_IN_TREE) {
             let changes = vec![FieldChange::RemoveFinalizer(FINALIZER_IN_TREE)];
-            let written = self.update(port, &mut live, "", changes).await;
-            let prefix = "persistent volume controller can't update finalizer: ";
-            written.map_err(|error| format!("{prefix}{}", text(error)))?;
+            if let Err(error) = self.update("", changes).await {
+                self.volume.meta = before;
+                let text = server_message_about(&self.id, &error);
+                return Err(format!(
+                    "persistent volume controller can't update finalizer: {text}"
+                ));
+            }
         }
-        volume.meta = live.meta;
         Ok(())
     }
 
-    async fn delete(&self, port: &Port, meta: &ObjectMeta) -> End {
-        let options = self.wire.options(DeleteOptions::default(), meta, Sent::Nothing);
-        match port.delete(self.id.clone(), options).await {
+    async fn delete(&self) -> End {
+        let options = DeleteOptions::default();
+        let options = self.wire.options(options, &self.volume.meta, Sent::Nothing);
+        match self.port.delete(self.id.clone(), options).await {
             Ok(()) | Err(StoreError::NotFound) => End::Done,
             Err(error) => self.failed("", error),
         }
     }
 
     /// Erases the content of the storage, then makes the volume available again.
-    async fn recycle_volume(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
-        *volume = self.read_released(port, volume).await?;
+    async fn recycle_volume(&mut self, reason: Reason) -> Result<End, End> {
+        self.volume = self.read_released().await?;
         let users = self.users.as_ref().map_err(Missing::clone)?;
         // A claim of that name in the cache is another one, which is bound to another volume, and so are its
         // pods.
         if !users.is_empty() && self.claim.is_none() {
             let message = format!("Volume is used by pods: {}", users.join(","));
             let reason = Reason::new("UsedByPods", format!("pods use it: {}", users.join(", ")));
-            port.set_reason(reason.clone());
-            self.event(port, "VolumeFailedRecycle", &message).await;
+            self.port.set_reason(reason.clone());
+            self.event("VolumeFailedRecycle", &message).await;
             return Ok(End::Kept(reason));
         }
-        port.set_reason(reason.clone());
-        let failure = match self
-            .find_plugin(port, self.plugin.clone(), Operation::RecycleVolume)
-            .await?
-        {
-            Plugin::InTree => match port.operate(self.id.clone(), Operation::RecycleVolume).await {
+        self.port.set_reason(reason.clone());
+        let operation = Operation::RecycleVolume;
+        let failure = match self.find_plugin(self.plugin.clone(), operation).await? {
+            Plugin::InTree => match self.port.operate(self.id.clone(), operation).await {
                 Operated::Done => {
-                    self.event(port, "VolumeRecycled", "Volume recycled").await;
-                    return self.unbind(port, volume, reason).await;
+                    self.event("VolumeRecycled", "Volume recycled").await;
+                    return self.unbind(reason).await;
                 }
                 Operated::InUse { message } | Operated::Failed { message } => {
                     format!("Recycle failed: {message}")
@@ -288,35 +288,35 @@ impl Sync {
                 "No recycler plugin found for the volume!".to_owned()
             }
         };
-        self.mark_failed(port, volume, "VolumeFailedRecycle", &failure)
-            .await
-            .map_err(|error| self.failed("", error))?;
+        let marked = self.mark_failed("VolumeFailedRecycle", &failure).await;
+        marked.map_err(|error| self.failed("", error))?;
         Ok(End::failed_by(failure, false))
     }
 
     /// Frees the volume of its claim, and makes it available.
-    async fn unbind(&self, port: &Port, volume: &mut Record, reason: Reason) -> Result<End, End> {
+    async fn unbind(&mut self, reason: Reason) -> Result<End, End> {
         let annotation = FieldChange::RemoveAnnotation(BOUND_BY_CONTROLLER);
-        let changes = match self.read(volume)?.annotations.bound_by_controller {
+        let changes = match self.view()?.annotations.bound_by_controller {
             true => vec![FieldChange::RemoveClaimRef, annotation],
             false => vec![FieldChange::RemoveClaimRefUid],
         };
-        port.set_reason(reason.clone());
-        let written = self.update(port, volume, "", changes).await;
+        self.port.set_reason(reason.clone());
+        let written = self.update("", changes).await;
         written.map_err(|error| self.failed("", error))?;
-        self.set_phase(port, volume, "Available", reason).await?;
+        self.set_phase("Available", reason).await?;
         Ok(End::Kept(Reason::new("Unbound", "it is available again")))
     }
 
     /// Reads the volume from the API server, where it must still be released.
-    async fn read_released(&self, port: &Port, volume: &Record) -> Result<Record, End> {
-        let live = port.reread(&self.id).await;
+    async fn read_released(&self) -> Result<Record, End> {
+        let live = self.port.reread(&self.id).await;
         let live = live.map_err(|error| self.failed("", error))?;
         let not_released = || End::Kept(Reason::new("NotReleased", "it is no longer released"));
-        let claim_ref = self.read(&live)?.bound_claim().ok_or_else(not_released)?;
-        let cached_ref = self.read(volume)?.bound_claim();
+        let view = Volume::of(&self.id, &live)?;
+        let claim_ref = view.bound_claim().ok_or_else(not_released)?;
+        let cached_ref = self.view()?.bound_claim();
         let is_same_name = cached_ref.is_some_and(|cached| claim_key(cached) == claim_key(claim_ref));
-        let is_changed = self.wire == Wire::Strict && live.body != volume.body;
+        let is_changed = self.wire == Wire::Strict && live.body != self.volume.body;
         if live.meta.uid != self.id.uid || !is_same_name || is_changed {
             return Err(End::stale(&self.id, live));
         }
@@ -332,51 +332,35 @@ impl Sync {
         Ok(live)
     }
 
-    async fn find_plugin(
-        &self,
-        port: &Port,
-        known: Option<Plugin>,
-        operation: Operation,
-    ) -> Result<Plugin, End> {
+    async fn find_plugin(&self, known: Option<Plugin>, operation: Operation) -> Result<Plugin, End> {
         let plugin = match known {
             Some(plugin) => plugin,
-            None => port.find_plugin(self.id.clone(), operation).await,
+            None => self.port.find_plugin(self.id.clone(), operation).await,
         };
         if plugin == Plugin::Unknown {
-            return Err(End::Unknown(Missing::outside(format!(
-                "which plugin can {operation} {}",
-                self.id
-            ))));
+            let question = format!("which plugin can {operation} {}", self.id);
+            return Err(End::Unknown(Missing::outside(question)));
         }
         Ok(plugin)
     }
 
     /// Sets the phase, unless the volume has it.
-    async fn set_phase(
-        &self,
-        port: &Port,
-        volume: &mut Record,
-        phase: &str,
-        reason: Reason,
-    ) -> Result<(), End> {
-        if *self.read(volume)?.phase == *phase {
+    async fn set_phase(&mut self, phase: &str, reason: Reason) -> Result<(), End> {
+        if *self.view()?.phase == *phase {
             return Ok(());
         }
-        port.set_reason(reason);
+        self.port.set_reason(reason);
         let changes = vec![FieldChange::Phase(phase.into()), FieldChange::Message("".into())];
-        let written = self.update(port, volume, "status", changes).await;
+        let written = self.update("status", changes).await;
         written.map_err(|error| self.failed("", error))
     }
 
     /// Sets the phase `Failed` and records a Warning, unless the volume has that phase.
-    async fn mark_failed(
-        &self,
-        port: &Port,
-        volume: &mut Record,
-        event: &str,
-        message: &str,
-    ) -> Result<(), StoreError> {
-        let phase = volume.persistent_volume().and_then(|body| body.phase.known());
+    async fn mark_failed(&mut self, event: &str, message: &str) -> Result<(), StoreError> {
+        let phase = self
+            .volume
+            .persistent_volume()
+            .and_then(|body| body.phase.known());
         if phase.is_some_and(|phase| **phase == *"Failed") {
             return Ok(());
         }
@@ -384,23 +368,22 @@ impl Sync {
             FieldChange::Phase("Failed".into()),
             FieldChange::Message(message.into()),
         ];
-        self.update(port, volume, "status", changes).await?;
-        port.event(EventRequest::new(&self.id, true, event, message))
-            .await;
+        self.update("status", changes).await?;
+        let event = EventRequest::new(&self.id, true, event, message);
+        self.port.event(event).await;
         Ok(())
     }
 
-    /// Writes the volume back with changes, and makes them in `volume`.
+    /// Writes the volume back with changes.
     async fn update(
-        &self,
-        port: &Port,
-        volume: &mut Record,
+        &mut self,
         subresource: &'static str,
         changes: Vec<FieldChange>,
     ) -> Result<(), StoreError> {
-        let precondition = preconditions(&volume.meta);
+        let precondition = preconditions(&self.volume.meta);
         let write = Write::update(&self.id, subresource, precondition, changes.clone());
-        let written = port.write(write).await?;
+        let written = self.port.write(write).await?;
+        let volume = &mut self.volume;
         changes.iter().for_each(|change| change.apply(volume));
         match written {
             Some(meta) => volume.meta = meta,
@@ -410,13 +393,13 @@ impl Sync {
     }
 
     /// Records a Normal event.
-    async fn event(&self, port: &Port, reason: &str, message: &str) {
-        port.event(EventRequest::new(&self.id, false, reason, message))
-            .await;
+    async fn event(&self, reason: &str, message: &str) {
+        let event = EventRequest::new(&self.id, false, reason, message);
+        self.port.event(event).await;
     }
 
-    fn read<'v>(&'v self, record: &'v Record) -> Result<Volume<'v>, End> {
-        Ok(Volume::of(&self.id, record)?)
+    fn view(&self) -> Result<Volume<'_>, Missing> {
+        Volume::of(&self.id, &self.volume)
     }
 
     /// A request about the volume failed, and upstream only logs it.

@@ -76,13 +76,11 @@ impl<'a> Volume<'a> {
         self.annotations.migrated_to.as_deref().unwrap_or_default()
     }
 
-    /// The reclaim policy.
     pub(super) fn policy(&self) -> Result<&'a Arc<str>, Missing> {
         let Self { id, body, .. } = self;
         id.read(&body.reclaim_policy, "spec.persistentVolumeReclaimPolicy")
     }
 
-    /// Checks that it is known whether the volume is migrated.
     pub(super) fn require_migration(&self, migration: Option<&Migration>) -> Result<(), Missing> {
         let provisioner = self.provisioner();
         migration.map(|_| ()).ok_or_else(|| {

@@ -192,6 +192,7 @@ pub(crate) fn context(cache: &Cache, now: Timestamp, wire: Wire) -> Context<'_> 
         wire,
         deadlines: &NONE,
         cloud: None,
+        queries_cloud: false,
         notes_kept: true,
     }
 }
@@ -308,6 +309,7 @@ pub(crate) fn end_line(end: End) -> String {
         End::Kept(reason) => format!("kept: {}", reason.code()),
         End::Unknown(missing) => format!("unknown: {missing}"),
         End::Stale(found) => format!("stale: {} reads differ", found.len()),
+        End::Cloud(_) => "a response of the cloud".to_owned(),
         End::RequeueAfter { after, .. } => format!("requeue {}", after.as_secs_f64()),
         End::Failed {
             message, is_retried, ..
