@@ -39,7 +39,6 @@ mod cells;
 mod deprecated;
 mod discovery;
 mod json_path;
-mod names;
 mod node;
 mod options;
 mod page;
@@ -49,6 +48,7 @@ mod query;
 mod read;
 mod render;
 mod reply;
+mod resources;
 mod review;
 mod special;
 mod table;
@@ -78,8 +78,8 @@ pub(crate) use reply::refused;
 use problem::Refusal;
 use query::Query;
 use render::View;
-use reply::{Outcome, Reply};
-use table::Rows;
+use reply::Reply;
+use table::{Rows, Table};
 
 /// The response to a request.
 #[derive(Clone, Debug)]
@@ -159,6 +159,12 @@ fn refused_to(request: &http::Request<Bytes>, reply: Reply) -> Reply {
     }
 }
 
+enum Outcome {
+    Whole(Reply),
+    Stream(Watch),
+    Node(Box<NodeCall>),
+}
+
 fn route(
     server: &mut ApiServer,
     call: &Call,
@@ -216,22 +222,23 @@ fn respond_with(
     }
     let is_encodable = is_builtin && protobuf::has_message(&resource.api_version(), &resource.kind);
     let (form, encoding) = accept::objects(request.headers(), is_encodable)?;
-    let mut view = View {
+    let mut table = Table::default();
+    if let accept::Form::Table(_) = form {
+        let rows = match Rows::of(query) {
+            Err(why) if !call.verb.is_write() => return Err(why),
+            rows => rows.unwrap_or_default(),
+        };
+        let declared = resources::printer_columns(server, &resource);
+        table = Table::new(server.version(), &resource, &declared, rows);
+    }
+    let view = View {
         version: server.version(),
         form,
         encoding,
-        list_kind: names::of(server, &resource).list_kind,
+        list_kind: resources::of(server, &resource).list_kind,
         resource,
-        rows: Rows::Metadata,
-        printer_columns: Vec::new(),
+        table,
     };
-    if let accept::Form::Table(_) = form {
-        view.rows = match Rows::of(query) {
-            Err(why) if !call.verb.is_write() => return Err(why),
-            rows => rows.unwrap_or(Rows::Metadata),
-        };
-        view.printer_columns = names::printer_columns(server, &view.resource);
-    }
     let request = ObjectRequest {
         call,
         kind,
