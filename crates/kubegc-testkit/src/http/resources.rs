@@ -114,8 +114,12 @@ pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
 
 /// All subresources of a resource, served here or not.
 pub(super) fn parts(server: &ApiServer, kind: KindId) -> Vec<Subresource> {
-    let of_nodes = of_nodes(&server.catalog()[kind]);
-    [server.subresources(kind).as_slice(), of_nodes].concat()
+    let resource = &server.catalog()[kind];
+    let of_nodes = OF_NODES.into_iter().filter(|_| resource.group.is_empty());
+    let of_nodes = of_nodes.filter(|(of, _)| *of == &*resource.resource);
+    let mut parts = server.subresources(kind);
+    parts.extend(of_nodes.map(|(_, part)| part));
+    parts
 }
 
 /// Group and version of the kind that a subresource is of, if that is not the resource's own.
@@ -123,8 +127,8 @@ pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'stati
     (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
 }
 
-/// The subresources of built-in resources that nodes and the token issuer serve.
-fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
+/// The subresources of resources of the core group that nodes and the token issuer serve.
+const OF_NODES: [(&str, Subresource); 8] = {
     const CONNECT: &[&str] = &["create", "get"];
     const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
     const fn part(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
@@ -135,27 +139,18 @@ fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
             verbs,
         }
     }
-    const PODS: &[Subresource] = &[
-        part("attach", "PodAttachOptions", CONNECT),
-        part("exec", "PodExecOptions", CONNECT),
-        part("log", "Pod", &["get"]),
-        part("portforward", "PodPortForwardOptions", CONNECT),
-        part("proxy", "PodProxyOptions", PROXY),
-    ];
-    const ACCOUNTS: &[Subresource] = &[Subresource {
-        name: "token",
+    let token = Subresource {
         api_version: "authentication.k8s.io/v1",
-        kind: "TokenRequest",
-        verbs: &["create"],
-    }];
-    if !resource.group.is_empty() {
-        return &[];
-    }
-    match &*resource.resource {
-        "pods" => PODS,
-        "nodes" => const { &[part("proxy", "NodeProxyOptions", PROXY)] },
-        "services" => const { &[part("proxy", "ServiceProxyOptions", PROXY)] },
-        "serviceaccounts" => ACCOUNTS,
-        _ => &[],
-    }
-}
+        ..part("token", "TokenRequest", &["create"])
+    };
+    [
+        ("pods", part("attach", "PodAttachOptions", CONNECT)),
+        ("pods", part("exec", "PodExecOptions", CONNECT)),
+        ("pods", part("log", "Pod", &["get"])),
+        ("pods", part("portforward", "PodPortForwardOptions", CONNECT)),
+        ("pods", part("proxy", "PodProxyOptions", PROXY)),
+        ("nodes", part("proxy", "NodeProxyOptions", PROXY)),
+        ("services", part("proxy", "ServiceProxyOptions", PROXY)),
+        ("serviceaccounts", token),
+    ]
+};
