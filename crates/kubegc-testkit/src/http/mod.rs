@@ -140,23 +140,16 @@ pub fn respond_as(
             head.headers_mut().insert(CONTENT_TYPE, content_type);
             return ApiResponse::Stream { head, watch };
         }
-        Ok(Outcome::Whole(reply)) if reply.code < 400 => reply,
-        Ok(Outcome::Whole(reply)) => refused_to(request, reply),
-        Err(refusal) => refused_to(request, refusal.into()),
+        Ok(Outcome::Whole(reply)) => reply,
+        Err(refusal) => refusal.into(),
+    };
+    // A refusal is in the encoding that the client accepts, else in JSON: see `WriteObjectNegotiated` in
+    // https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go
+    let reply = match accept::plain(request.headers()) {
+        Ok(encoding) if reply.code >= 400 => reply.encoded(encoding),
+        _ => reply,
     };
     ApiResponse::Whole(reply.into_http())
-}
-
-/// A refusal in the encoding that the client accepts, else in JSON.
-///
-/// # Upstream
-/// `WriteObjectNegotiated` in
-/// [`writers.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go).
-fn refused_to(request: &http::Request<Bytes>, reply: Reply) -> Reply {
-    match accept::plain(request.headers()) {
-        Ok(encoding) => reply.encoded(encoding),
-        Err(_) => reply,
-    }
 }
 
 enum Outcome {
