@@ -8,9 +8,10 @@ use kubegc_core::{RequestAttributes, RequestMatcher};
 use kubegc_sim::{
     Details, Status,
     fault::script::{Script, Turn},
+    status::qualified,
 };
 
-use crate::http::{Call, Verb, attributes, qualified};
+use crate::http::{Call, Verb, attributes};
 
 /// A fault of a request.
 #[non_exhaustive]
@@ -235,7 +236,7 @@ impl Faults {
 pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Status {
     let mut details = Details::new(&call.name, &call.group, &call.resource);
     details.retry_after_seconds = retry_after_seconds;
-    let (resource, name) = (qualified(&call.group, &call.resource), &call.name);
+    let (resource, name) = (qualified(&call.resource, &call.group), &call.name);
     let injected = format!("injected by the test: {code}");
     let (reason, message) = match code {
         400 => ("BadRequest", injected),

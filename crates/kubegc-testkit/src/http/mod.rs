@@ -67,7 +67,6 @@ pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
 pub(crate) use node::refused_by_node;
 pub use node::{LogRequest, NodeCall, PodTarget};
-pub(crate) use problem::qualified;
 pub use watch::{Watch, WatchStep};
 
 use access::Requester;

@@ -124,7 +124,7 @@ impl ListOptions {
         };
         let causes = unfit(query, is_watch, version);
         if !causes.is_empty() {
-            return Err(problem::invalid_options("ListOptions", &causes));
+            return Err(problem::invalid_options("ListOptions", causes));
         }
         Ok(Self {
             filter,
@@ -259,11 +259,7 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        let message = match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
-            true => format!("Too long: may not be more than {FIELD_MANAGER_MAX} bytes"),
-            false => format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
-        };
-        causes.push(Cause::new("FieldValueTooLong", "fieldManager", message));
+        causes.push(Cause::too_long(version, "fieldManager", FIELD_MANAGER_MAX));
     }
     for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {position})", odd as u32);
@@ -281,7 +277,7 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(problem::invalid_options(kind, &causes))
+        Err(problem::invalid_options(kind, causes))
     }
 }
 
@@ -308,7 +304,7 @@ pub(super) fn apply_options(query: &Query, is_apply: bool) -> Result<(), Refusal
     } else {
         return Ok(());
     };
-    Err(problem::invalid_options("PatchOptions", &[cause]))
+    Err(problem::invalid_options("PatchOptions", vec![cause]))
 }
 
 /// Options that cannot be read are a bad request; before, they are an internal error.

@@ -70,7 +70,7 @@ impl Reply {
 
     pub(super) fn page_not_found(version: KubernetesVersion) -> Self {
         if version.has(UNKNOWN_PATHS_GET_A_STATUS) {
-            problem::not_found().into()
+            problem::unserved().into()
         } else {
             Self::plain(404, "404 page not found\n")
         }

@@ -69,7 +69,7 @@ fn described(
     let is_builtin = resources::is_builtin(server, group);
     let Some(reply) = reply else {
         return if is_builtin {
-            Err(problem::not_found())
+            Err(problem::unserved())
         } else {
             Ok(None)
         };

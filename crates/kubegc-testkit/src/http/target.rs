@@ -25,7 +25,7 @@ use super::{
 pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<KindId, Box<Reply>> {
     let missing = || {
         Err(Box::new(if resources::is_builtin(server, &call.group) {
-            problem::not_found().into()
+            problem::unserved().into()
         } else {
             Reply::page_not_found(server.version())
         }))
