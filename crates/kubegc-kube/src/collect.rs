@@ -1,12 +1,8 @@
 //! Runs the garbage collector of `kubegc_objects` against an API server: combines store, clock, driver,
 //! events and leader election.
 
-use std::{num::NonZeroU32, pin::pin};
+use std::num::NonZeroU32;
 
-use futures_util::{
-    FutureExt as _,
-    future::{Either, select},
-};
 use kube::Client;
 use kubegc_core::{ApiResource, Clock, KubernetesVersion};
 use kubegc_objects::{
@@ -20,7 +16,7 @@ use tokio::sync::{mpsc, watch};
 use crate::{
     Error, KubeStore, TokioClock,
     events::{self, Event, WAITING_MAX},
-    metrics as names, retry,
+    metrics as names,
     terms::{self, Election, Terms},
 };
 
@@ -147,15 +143,16 @@ impl GarbageCollector {
         leading: watch::Receiver<bool>,
         stop: impl Future<Output = ()>,
     ) -> Result<Summary, Error> {
-        names::describe();
         let mut summary = Summary::default();
-        let mut stop = pin!(stop.fuse());
-        let (store, settings) = match select(&mut stop, pin!(self.prepare())).await {
-            Either::Left(_) => return Ok(summary),
-            Either::Right((prepared, _)) => prepared?,
+        let prepared = Terms::prepare(&self.client, self.version, leading, stop).await?;
+        let Some((mut terms, version)) = prepared else {
+            return Ok(summary);
         };
+        let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
+        settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
+        settings.record_conclusions = true;
+        let store = KubeStore::new(self.client.clone(), version);
         let clock = TokioClock::new();
-        let mut terms = Terms::new(leading, stop);
         loop {
             names::leading(false);
             if !terms.begins().await {
@@ -169,14 +166,6 @@ impl GarbageCollector {
             tracing::info!("the garbage collector has stopped");
             summary.unsynced = unsynced(&collector);
         }
-    }
-
-    async fn prepare(&self) -> Result<(KubeStore, Settings), Error> {
-        let version = retry::version(&self.client, self.version).await?;
-        let mut settings = self.settings.clone().unwrap_or_else(|| Settings::new(version));
-        settings.calls_in_flight_max = settings.calls_in_flight_max.or(self.calls_in_flight_max);
-        settings.record_conclusions = true;
-        Ok((KubeStore::new(self.client.clone(), version), settings))
     }
 
     async fn term(

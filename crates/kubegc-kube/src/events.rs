@@ -13,9 +13,8 @@ use kubegc_objects::collector::InvalidNamespace;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::store::{
-    JSON,
-    http::{HttpRequest, send},
+use crate::{
+    request::{HttpRequest, JSON, send},
     url,
 };
 

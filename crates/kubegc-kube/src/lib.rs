@@ -97,10 +97,12 @@ mod events;
 mod leader;
 pub mod metrics;
 pub mod rbac;
+mod request;
 mod retry;
 mod snapshot;
 mod store;
 mod terms;
+mod url;
 
 pub use collect::{GarbageCollector, Summary};
 pub use controllers::{ControllerManager, ControllersSummary};
@@ -113,6 +115,9 @@ pub use store::KubeStore;
 
 use kube::Client;
 use kubegc_core::KubernetesVersion;
+
+use request::{HttpRequest, JSON, send, unreadable};
+use url::Url;
 
 /// A client for the cluster that the environment or the kubeconfig points to, as [`KubeStore`] needs it: it
 /// repeats no request by itself.
@@ -141,12 +146,6 @@ pub async fn client() -> Result<Client, Error> {
 /// # Errors
 /// The API server does not respond, or reports a version that kubegc does not know.
 pub async fn version(client: &Client) -> Result<KubernetesVersion, Error> {
-    use store::{
-        JSON,
-        http::{HttpRequest, send},
-        unreadable,
-        url::Url,
-    };
     let url = Url::path("/version");
     let response = send(client, HttpRequest::get(&url, JSON)).await;
     let info = response.and_then(|body| {

@@ -6,7 +6,7 @@ use kube::Client;
 use kubegc_core::KubernetesVersion;
 use tokio::time::sleep;
 
-use crate::store::http::with_causes;
+use crate::request::with_causes;
 
 /// The wait after the first failure. Each further failure doubles it.
 const WAIT_MIN: Duration = Duration::from_secs(1);

@@ -1,18 +1,19 @@
 //! The terms of leadership: each lasts from when leadership is gained to when it is lost or the run is
 //! stopped.
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 
 use futures_util::{
     FutureExt as _,
     future::{Either, Fuse, FusedFuture, select},
 };
 use kube::Client;
+use kubegc_core::KubernetesVersion;
 use tokio::sync::watch;
 
-use crate::Error;
 #[cfg(feature = "leader-election")]
 pub(crate) use crate::LeaderElection as Election;
+use crate::{Error, metrics, retry};
 
 /// No election can be configured without the feature.
 #[cfg(not(feature = "leader-election"))]
@@ -47,14 +48,26 @@ pub(crate) async fn elect<S: Future<Output = ()>, T: Default, W: Future<Output =
     }
 }
 
-pub(crate) struct Terms<'s, S> {
+pub(crate) struct Terms<S> {
     leading: watch::Receiver<bool>,
-    stop: Pin<&'s mut S>,
+    stop: Pin<Box<Fuse<S>>>,
 }
 
-impl<'s, S: FusedFuture<Output = ()>> Terms<'s, S> {
-    pub(crate) const fn new(leading: watch::Receiver<bool>, stop: Pin<&'s mut S>) -> Self {
-        Self { leading, stop }
+impl<S: Future<Output = ()>> Terms<S> {
+    /// Reads the version to emulate, unless it is given; `None` if `stop` is ready before.
+    pub(crate) async fn prepare(
+        client: &Client,
+        version: Option<KubernetesVersion>,
+        leading: watch::Receiver<bool>,
+        stop: S,
+    ) -> Result<Option<(Self, KubernetesVersion)>, Error> {
+        metrics::describe();
+        let mut stop = Box::pin(stop.fuse());
+        let version = match select(&mut stop, pin!(retry::version(client, version))).await {
+            Either::Left(_) => return Ok(None),
+            Either::Right((version, _)) => version?,
+        };
+        Ok(Some((Self { leading, stop }, version)))
     }
 
     /// Waits until a term begins; `false` if none begins any more.
@@ -63,7 +76,7 @@ impl<'s, S: FusedFuture<Output = ()>> Terms<'s, S> {
             return false;
         }
         let led = self.leading.wait_for(|&leads| leads);
-        match select(&mut self.stop, std::pin::pin!(led)).await {
+        match select(&mut self.stop, pin!(led)).await {
             Either::Right((led, _)) => led.is_ok(),
             Either::Left(_) => false,
         }
@@ -76,6 +89,6 @@ impl<'s, S: FusedFuture<Output = ()>> Terms<'s, S> {
                 std::future::pending::<()>().await;
             }
         };
-        select(&mut self.stop, std::pin::pin!(lost)).await;
+        select(&mut self.stop, pin!(lost)).await;
     }
 }

@@ -6,7 +6,7 @@ use kubegc_core::{
     ApiResource, DeleteOptions, ObjectStore, PatchType, Preconditions, PropagationPolicy, ResourceVersion,
     Scope, StoreError, Uid,
     deletion::Propagation,
-    store::{Address, Deleted, WatchItem},
+    store::{Address, Deleted, MetaList, WatchItem},
 };
 use serde_json::{Value, json};
 
@@ -144,6 +144,12 @@ async fn reads_request_metadata_only() {
     );
 }
 
+/// The names in a list and its version.
+fn names(listed: &MetaList) -> (Vec<&str>, &str) {
+    let names = listed.items.iter().map(|meta| &*meta.name);
+    (names.collect(), listed.resource_version.as_str())
+}
+
 #[tokio::test(start_paused = true)]
 async fn lists_are_read_to_their_last_page() {
     let script = Script::of(vec![
@@ -151,34 +157,21 @@ async fn lists_are_read_to_their_last_page() {
         respond(200, &list("9", &["c"], "")),
     ]);
     let listed = script.store().list(&pods(), None).await.expect("listed");
-    let names: Vec<&str> = listed.items.iter().map(|meta| &*meta.name).collect();
-    assert_eq!(
-        (names, listed.resource_version.as_str()),
-        (vec!["a", "b", "c"], "9")
-    );
-    assert_eq!(
-        script.lines(),
-        [
-            "GET /api/v1/pods?limit=500",
-            "GET /api/v1/pods?limit=500&continue=more"
-        ]
-    );
-    assert!(
-        script
-            .requests()
-            .iter()
-            .all(|request| request.accept == META_LIST)
-    );
+    assert_eq!(names(&listed), (vec!["a", "b", "c"], "9"));
+    let pages = [
+        "GET /api/v1/pods?limit=500",
+        "GET /api/v1/pods?limit=500&continue=more",
+    ];
+    assert_eq!(script.lines(), pages);
+    let requests = script.requests();
+    assert!(requests.iter().all(|request| request.accept == META_LIST));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_list_whose_next_page_is_expired_starts_again() {
     let pages = |times: usize| {
-        let mut responses = Vec::new();
-        for _ in 0..times {
-            responses.push(respond(200, &list("9", &["old"], "more")));
-            responses.push(status(410));
-        }
+        let old = || [respond(200, &list("9", &["old"], "more")), status(410)];
+        let mut responses: Vec<_> = (0..times).flat_map(|_| old()).collect();
         responses.push(respond(200, &list("12", &["a"], "more")));
         responses.push(respond(200, &list("12", &["b"], "")));
         responses
@@ -186,8 +179,7 @@ async fn a_list_whose_next_page_is_expired_starts_again() {
     for times in 1..=3 {
         let script = Script::of(pages(times));
         let listed = script.store().list(&pods(), Some("shop")).await.expect("listed");
-        let names: Vec<&str> = listed.items.iter().map(|meta| &*meta.name).collect();
-        assert_eq!((names, listed.resource_version.as_str()), (vec!["a", "b"], "12"));
+        assert_eq!(names(&listed), (vec!["a", "b"], "12"));
         assert_eq!(script.lines().len(), 2 * times + 2);
         assert_eq!(script.lines()[2], "GET /api/v1/namespaces/shop/pods?limit=500");
     }
@@ -195,83 +187,81 @@ async fn a_list_whose_next_page_is_expired_starts_again() {
     assert_eq!(script.store().list(&pods(), None).await, Err(StoreError::Expired));
 }
 
+/// As upstream's reflector requests it: from the watch cache, or consistent if the server does not have the
+/// version.
 #[tokio::test(start_paused = true)]
-async fn a_list_for_a_watch_is_served_from_the_watch_cache_as_upstreams_reflector_requests() {
-    let script = Script::of(vec![
-        respond(200, &list("9", &["a"], "more")),
-        respond(200, &list("9", &["b"], "")),
-        respond(200, &list("12", &["c"], "")),
-    ]);
-    let (store, pods) = (script.store(), pods());
-    let first = store.list_for_watch(&pods, &ResourceVersion::default()).await;
-    let first = first.expect("listed");
-    assert_eq!((first.items.len(), first.resource_version.as_str()), (2, "9"));
-    let later = store.list_for_watch(&pods, &ResourceVersion::new("11")).await;
-    assert_eq!(later.expect("listed").resource_version.as_str(), "12");
-    assert_eq!(
-        script.lines(),
-        [
-            "GET /api/v1/pods?limit=500&resourceVersion=0",
-            "GET /api/v1/pods?limit=500&continue=more",
-            "GET /api/v1/pods?resourceVersion=11",
-        ]
-    );
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_for_a_watch_is_consistent_if_the_server_does_not_have_the_version() {
+async fn a_list_for_a_watch_is_served_from_the_watch_cache_if_it_has_the_version() {
     let too_large = json!({"kind": "Status", "code": 504, "reason": "Timeout",
         "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]}});
-    for response in [status(410), respond(504, &too_large)] {
-        let script = Script::of(vec![response, respond(200, &list("7", &["a"], ""))]);
-        let listed = script
-            .store()
-            .list_for_watch(&pods(), &ResourceVersion::new("11"))
-            .await;
-        assert_eq!(listed.expect("listed").resource_version.as_str(), "7");
-        assert_eq!(
-            script.lines(),
-            [
-                "GET /api/v1/pods?resourceVersion=11",
-                "GET /api/v1/pods?limit=500"
-            ]
-        );
+    let page = |name: &str, more: &str| respond(200, &list("12", &[name], more));
+    for (since, responses, queries, expected) in [
+        (
+            "",
+            vec![page("a", "more"), page("b", "")],
+            "?limit=500&resourceVersion=0 ?limit=500&continue=more",
+            vec!["a", "b"],
+        ),
+        ("11", vec![page("a", "")], "?resourceVersion=11", vec!["a"]),
+        (
+            "11",
+            vec![status(410), page("a", "")],
+            "?resourceVersion=11 ?limit=500",
+            vec!["a"],
+        ),
+        (
+            "11",
+            vec![respond(504, &too_large), page("a", "")],
+            "?resourceVersion=11 ?limit=500",
+            vec!["a"],
+        ),
+    ] {
+        let script = Script::of(responses);
+        let (store, since) = (script.store(), ResourceVersion::new(since));
+        let listed = store.list_for_watch(&pods(), &since).await.expect("listed");
+        assert_eq!(names(&listed), (expected, "12"));
+        let lines = queries.split(' ').map(|query| format!("GET /api/v1/pods{query}"));
+        assert_eq!(script.lines(), lines.collect::<Vec<_>>());
     }
 }
 
-fn watch_lines(lines: &[Value]) -> ScriptedResponse {
-    let body: String = lines.iter().map(|line| format!("{line}\n")).collect();
-    ScriptedResponse {
+/// A watch from version 4 that gets these lines, and what it delivers until its end.
+async fn watched(body: String) -> (Script, Vec<Result<String, StoreError>>) {
+    let script = Script::of(vec![ScriptedResponse {
         code: 200,
         headers: Vec::new(),
         body,
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_watch_delivers_changes_bookmarks_and_its_end() {
-    let script = Script::of(vec![watch_lines(&[
-        json!({"type": "ADDED", "object": meta("a", "u", "5")}),
-        json!({"type": "MODIFIED", "object": meta("a", "u", "6")}),
-        json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8", "creationTimestamp": null}}}),
-        json!({"type": "SOMETHING", "object": meta("a", "u", "6")}),
-        json!({"type": "DELETED", "object": meta("a", "u", "9")}),
-    ])]);
-    let mut watch = script
-        .store()
+    }]);
+    let store = script.store();
+    let mut watch = store
         .watch(&pods(), &ResourceVersion::new("4"))
         .await
         .expect("opened");
     let mut seen = Vec::new();
     while let Some(item) = watch.next().await {
-        seen.push(match item.expect("no failure") {
+        seen.push(item.map(|item| match item {
             WatchItem::Applied(meta) => format!("applied {}", meta.resource_version),
             WatchItem::Deleted(meta) => format!("deleted {}", meta.resource_version),
             WatchItem::Bookmark(version) => format!("bookmark {version}"),
-        });
+        }));
     }
-    assert_eq!(seen, ["applied 5", "applied 6", "bookmark 8", "deleted 9"]);
     assert_eq!(watch.next().await, None, "the watch stays ended");
+    (script, seen)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_delivers_changes_bookmarks_and_its_end() {
+    let lines = [
+        json!({"type": "ADDED", "object": meta("a", "u", "5")}),
+        json!({"type": "MODIFIED", "object": meta("a", "u", "6")}),
+        json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "8", "creationTimestamp": null}}}),
+        json!({"type": "SOMETHING", "object": meta("a", "u", "6")}),
+        json!({"type": "DELETED", "object": meta("a", "u", "9")}),
+    ];
+    // The last line is truncated: it is not delivered.
+    let cut = r#"{"type":"DELETED","object":{"metadata":{"na"#;
+    let (script, seen) = watched(lines.map(|line| format!("{line}\n")).concat() + cut).await;
+    let expected = ["applied 5", "applied 6", "bookmark 8", "deleted 9"];
+    assert_eq!(seen, expected.map(|text| Ok(text.to_owned())));
     let request = script.requests().remove(0);
     let expected = "&allowWatchBookmarks=true&resourceVersion=4";
     assert!(
@@ -292,21 +282,22 @@ async fn an_error_event_is_classified_and_ends_the_watch() {
     let unknown = |message: &str| StoreError::Unknown {
         message: message.to_owned(),
     };
+    let error = |status: Value| json!({"type": "ERROR", "object": status});
     for (line, expected) in [
         (
-            json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}}),
+            error(json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})),
             StoreError::Expired,
         ),
         (
-            json!({"type": "ERROR", "object": {"kind": "Status", "code": 410, "message": "too old"}}),
+            error(json!({"kind": "Status", "code": 410, "message": "too old"})),
             StoreError::Expired,
         ),
         (
-            json!({"type": "ERROR", "object": {"kind": "Status", "reason": "Gone", "message": "too old"}}),
+            error(json!({"kind": "Status", "reason": "Gone", "message": "too old"})),
             StoreError::Expired,
         ),
         (
-            json!({"type": "ERROR", "object": {"kind": "Status", "code": 500, "message": "etcd"}}),
+            error(json!({"kind": "Status", "code": 500, "message": "etcd"})),
             unknown("etcd"),
         ),
         (
@@ -314,96 +305,48 @@ async fn an_error_event_is_classified_and_ends_the_watch() {
             unknown("late"),
         ),
     ] {
-        let script = Script::of(vec![watch_lines(&[
-            line,
-            json!({"type": "ADDED", "object": meta("a", "u", "5")}),
-        ])]);
-        let mut watch = script
-            .store()
-            .watch(&pods(), &ResourceVersion::new("4"))
-            .await
-            .expect("opened");
-        assert_eq!(watch.next().await, Some(Err(expected)));
-        assert_eq!(watch.next().await, None);
+        let later = json!({"type": "ADDED", "object": meta("a", "u", "5")});
+        let (_, seen) = watched(format!("{line}\n{later}\n")).await;
+        assert_eq!(seen, [Err(expected)]);
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_truncated_line_is_not_delivered() {
-    let mut cut = watch_lines(&[json!({"type": "ADDED", "object": meta("a", "u", "5")})]);
-    cut.body
-        .push_str(r#"{"type":"DELETED","object":{"metadata":{"na"#);
-    let mut watch = Script::of(vec![cut])
-        .store()
-        .watch(&pods(), &ResourceVersion::default())
-        .await
-        .expect("opened");
-    assert!(matches!(watch.next().await, Some(Ok(WatchItem::Applied(_)))));
-    assert_eq!(watch.next().await, None);
-    let mut odd = watch_lines(&[]);
-    odd.body
-        .push_str("{\"type\":\"DELETED\",\"object\":{\"metadata\":{}}}\n");
-    let mut watch = Script::of(vec![odd])
-        .store()
-        .watch(&pods(), &ResourceVersion::default())
-        .await
-        .expect("opened");
-    assert!(matches!(
-        watch.next().await,
-        Some(Err(StoreError::Unknown { .. }))
-    ));
-}
-
-#[tokio::test(start_paused = true)]
-async fn subresources_are_replaced_as_a_whole() {
-    let script = Script::of(vec![respond(200, &meta("web", "u", "8"))]);
-    let (store, pods) = (script.store(), pods());
-    let body = br#"{"spec":{"finalizers":[]}}"#;
-    let written = store
-        .replace_subresource(pod(&pods, "web"), "finalize", body)
-        .await
-        .expect("written");
-    assert_eq!(written.resource_version, "8".into());
-    assert_eq!(
-        script.lines(),
-        ["PUT /api/v1/namespaces/shop/pods/web/finalize?fieldManager=kubegc"]
+    let (_, seen) = watched("{\"type\":\"DELETED\",\"object\":{\"metadata\":{}}}\n".to_owned()).await;
+    assert!(
+        matches!(seen.as_slice(), [Err(StoreError::Unknown { .. })]),
+        "{seen:?}"
     );
-    let requests = script.requests();
-    assert_eq!(requests[0].content_type, "application/json");
-    assert_eq!(requests[0].body.as_bytes(), body);
 }
 
 #[tokio::test(start_paused = true)]
-async fn patches_have_their_content_type_and_the_field_manager_kubegc() {
+async fn writes_have_their_content_type_and_the_field_manager_kubegc() {
+    let pods = pods();
+    let web = pod(&pods, "web");
+    let base = "/api/v1/namespaces/shop/pods/web";
     for (format, media_type) in [
         (PatchType::Merge, "application/merge-patch+json"),
         (PatchType::Strategic, "application/strategic-merge-patch+json"),
         (PatchType::Json, "application/json-patch+json"),
     ] {
         let script = Script::of(vec![respond(200, &meta("web", "u", "8"))]);
-        let (store, pods) = (script.store(), pods());
-        store
-            .patch(pod(&pods, "web"), format, b"[1]")
-            .await
-            .expect("patched");
-        store
-            .patch_subresource(pod(&pods, "web"), "status", format, b"[1]")
-            .await
-            .expect("patched");
-        let base = "PATCH /api/v1/namespaces/shop/pods/web";
+        let store = script.store();
+        let patched = store.patch(web, format, b"[1]").await;
+        assert_eq!(patched.expect("patched").resource_version, "8".into());
+        let status = store.patch_subresource(web, "status", format, b"[1]").await;
+        status.expect("patched");
+        // Subresources are replaced as a whole.
+        let finalized = store.replace_subresource(web, "finalize", b"[1]").await;
+        assert_eq!(finalized.expect("written").resource_version, "8".into());
         assert_eq!(
             script.lines(),
             [
-                format!("{base}?fieldManager=kubegc"),
-                format!("{base}/status?fieldManager=kubegc"),
+                format!("PATCH {base}?fieldManager=kubegc"),
+                format!("PATCH {base}/status?fieldManager=kubegc"),
+                format!("PUT {base}/finalize?fieldManager=kubegc"),
             ]
         );
-        assert!(
-            script
-                .requests()
-                .iter()
-                .all(|request| request.content_type == media_type && request.body == "[1]")
-        );
+        let media_types = [media_type, media_type, "application/json"];
+        for (request, media_type) in script.requests().iter().zip(media_types) {
+            assert_eq!((&*request.content_type, &*request.body), (media_type, "[1]"));
+        }
     }
 }
 

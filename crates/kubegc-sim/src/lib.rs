@@ -24,7 +24,7 @@ pub mod rng;
 pub mod runtime;
 mod selector;
 mod shared;
-mod status;
+pub mod status;
 mod types;
 
 pub use api_server::{

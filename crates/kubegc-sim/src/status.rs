@@ -254,7 +254,7 @@ impl Cause {
     }
 
     /// A value that is longer than `max` bytes.
-    pub(crate) fn too_long(version: KubernetesVersion, field: impl Into<String>, max: usize) -> Self {
+    pub fn too_long(version: KubernetesVersion, field: impl Into<String>, max: usize) -> Self {
         let message = match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
             true => format!("Too long: may not be more than {}", counted(version, max, "byte")),
             false => format!("Too long: must have at most {max} bytes"),
@@ -295,7 +295,7 @@ impl Cause {
 }
 
 /// An error that is returned to the client.
-pub(crate) type Refusal = Box<Status>;
+pub type Refusal = Box<Status>;
 
 /// The result of a request, or of a part of it.
 pub(crate) type Result<T, E = Refusal> = std::result::Result<T, E>;
@@ -308,7 +308,7 @@ impl From<FieldError> for Refusal {
 }
 
 /// A response without an object.
-pub(crate) fn refusal(
+pub fn refusal(
     code: u16,
     reason: &'static str,
     message: impl Into<String>,
@@ -353,7 +353,7 @@ fn internal_group(resource: &ApiResource, version: KubernetesVersion) -> Arc<str
 }
 
 /// `name.group`, or the name alone in the core group.
-fn qualified(name: &str, group: &str) -> String {
+pub fn qualified(name: &str, group: &str) -> String {
     if group.is_empty() {
         name.to_owned()
     } else {
@@ -389,7 +389,7 @@ pub(crate) fn internal_error(problem: &str) -> Refusal {
 }
 
 /// The URL is not served.
-pub(crate) fn unserved() -> Refusal {
+pub fn unserved() -> Refusal {
     let message = "the server could not find the requested resource";
     refusal(404, "NotFound", message, Details::default())
 }
@@ -475,12 +475,12 @@ pub(crate) fn invalid_delete_options(version: KubernetesVersion, errors: &[Field
 }
 
 /// Options of a request are inconsistent.
-pub(crate) fn invalid_options(kind: &str, causes: Vec<Cause>) -> Refusal {
+pub fn invalid_options(kind: &str, causes: Vec<Cause>) -> Refusal {
     invalid_kind(Details::new("", "meta.k8s.io", kind), causes, false)
 }
 
 /// The request is malformed.
-pub(crate) fn bad_request(message: impl Into<String>) -> Refusal {
+pub fn bad_request(message: impl Into<String>) -> Refusal {
     refusal(400, "BadRequest", message, None)
 }
 
@@ -510,7 +510,7 @@ pub(crate) fn unknown_conversion(version: &str, sent: &str, group: &str, kind: &
 }
 
 /// The server failed with an unknown problem.
-pub(crate) fn internal(message: impl Into<String>) -> Refusal {
+pub fn internal(message: impl Into<String>) -> Refusal {
     refusal(500, "", message, None)
 }
 

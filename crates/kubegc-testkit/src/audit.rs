@@ -3,11 +3,12 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, Timestamp, Uid};
+use kubegc_sim::status::qualified;
 use serde_json::Value;
 
 use crate::{
     fault::is_client,
-    http::{Call, Verb, decode, is_object, qualified},
+    http::{Call, Verb, decode, is_object},
 };
 
 /// One request and its response.
@@ -79,7 +80,7 @@ impl Entry {
 
     /// `resource.group namespace/name/subresource`, without the parts that are empty.
     pub fn target(&self) -> String {
-        let mut out = qualified(&self.group, &self.resource);
+        let mut out = qualified(&self.resource, &self.group);
         let mut parts: Vec<&str> = vec![&self.namespace, &self.name, &self.subresource];
         parts.retain(|part| !part.is_empty());
         if !parts.is_empty() {

@@ -12,12 +12,19 @@ use crate::{
     cluster::{Inner, OpenWatch},
     fault::{Fault, WATCH_EXPIRED},
     http::{Watch, WatchStep},
-    service::broken,
 };
 
 /// The body of a response of a [`ClusterService`](crate::ClusterService). The body of a watch ends with the
 /// watch.
 pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// The error of a connection that a fault breaks.
+pub(crate) fn broken() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionReset,
+        "connection reset: injected by the test",
+    )
+}
 
 pub(crate) fn whole(body: Bytes) -> ResponseBody {
     Full::new(body).map_err(|never| match never {}).boxed_unsync()

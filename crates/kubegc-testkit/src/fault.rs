@@ -8,9 +8,10 @@ use kubegc_core::{RequestAttributes, RequestMatcher};
 use kubegc_sim::{
     Details, Status,
     fault::script::{Script, Turn},
+    status::qualified,
 };
 
-use crate::http::{Call, Verb, attributes, qualified};
+use crate::http::{Call, Verb, attributes};
 
 /// A fault of a request.
 #[non_exhaustive]
@@ -235,13 +236,18 @@ impl Faults {
 pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) -> Status {
     let mut details = Details::new(&call.name, &call.group, &call.resource);
     details.retry_after_seconds = retry_after_seconds;
-    let (resource, name) = (qualified(&call.group, &call.resource), &call.name);
+    let (resource, name) = (qualified(&call.resource, &call.group), &call.name);
+    let injected = format!("injected by the test: {code}");
     let (reason, message) = match code {
+        400 => ("BadRequest", injected),
+        401 => ("Unauthorized", injected),
         403 => (
             "Forbidden",
             format!("{resource} {name:?} is forbidden: injected by the test"),
         ),
         404 => ("NotFound", format!("{resource} {name:?} not found")),
+        405 => ("MethodNotAllowed", injected),
+        406 => ("NotAcceptable", injected),
         409 => (
             "Conflict",
             format!(
@@ -250,30 +256,20 @@ pub(crate) fn refusal(call: &Call, code: u16, retry_after_seconds: Option<u32>) 
             ),
         ),
         410 => ("Expired", WATCH_EXPIRED.to_owned()),
+        413 => ("RequestEntityTooLarge", injected),
+        415 => ("UnsupportedMediaType", injected),
+        422 => ("Invalid", injected),
         429 => (
             "TooManyRequests",
             "Too many requests, please try again later.".to_owned(),
         ),
-        _ => (reason(code), format!("injected by the test: {code}")),
+        500 => ("InternalError", injected),
+        503 => ("ServiceUnavailable", injected),
+        504 => ("Timeout", injected),
+        _ => ("", injected),
     };
     Status::new(code, reason, message).with_details(details)
 }
 
 /// The message of a status that makes a client relist.
 pub(crate) const WATCH_EXPIRED: &str = "The resourceVersion for the provided watch is too old.";
-
-const fn reason(code: u16) -> &'static str {
-    match code {
-        400 => "BadRequest",
-        401 => "Unauthorized",
-        405 => "MethodNotAllowed",
-        406 => "NotAcceptable",
-        413 => "RequestEntityTooLarge",
-        415 => "UnsupportedMediaType",
-        422 => "Invalid",
-        500 => "InternalError",
-        503 => "ServiceUnavailable",
-        504 => "Timeout",
-        _ => "",
-    }
-}

@@ -12,17 +12,19 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http::{HeaderValue, Request, Response, header};
 use http_body_util::BodyExt;
+#[cfg(feature = "kube")]
+use kube::Client;
 use kubegc_core::{Clock, Timestamp};
 use kubegc_sim::ApiServer;
 
 use crate::{
     Cluster,
     audit::{Entry, of_client},
-    body::{self, ResponseBody},
+    body::{self, ResponseBody, broken},
     cluster::Inner,
     fault::{self, Fault},
     http::{ApiResponse, BYTES_MAX, Call, LogRequest, read_call, refused, refused_by_node, respond_as},
-    nodes::{self, LogHandler, NodeError},
+    nodes::log::{self, LogHandler, NodeError},
 };
 
 /// A transport error, in the form that HTTP clients expect.
@@ -35,6 +37,50 @@ pub struct ClusterService {
     #[debug(skip)]
     inner: Arc<Inner>,
     client: Option<Arc<str>>,
+}
+
+impl Cluster {
+    /// A client of this cluster, in namespace `default`. No sockets: requests are performed in memory.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
+    pub fn client(&self) -> Client {
+        self.client_in("default")
+    }
+
+    /// A client whose default namespace is this one.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
+    pub fn client_in(&self, namespace: &str) -> Client {
+        Client::new(ClusterService::new(self, None), namespace)
+    }
+
+    /// A client that audits and faults know by this name.
+    ///
+    /// # Panics
+    /// Outside of a tokio runtime, as every `kube::Client`.
+    #[cfg(feature = "kube")]
+    pub fn client_as(&self, name: &str) -> Client {
+        Client::new(self.service(name), "default")
+    }
+
+    /// A service for an HTTP client that audits and faults know by this name: for a `kube::Client` of any
+    /// version over `http` 1, and for any other client over `tower`.
+    ///
+    /// ```
+    /// # use kubegc_testkit::Cluster;
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let cluster = Cluster::new();
+    /// // The `kube` here may be another version than that of the feature `kube`.
+    /// let client = kube::Client::new(cluster.service("my-operator"), "default");
+    /// # let _ = client; }
+    /// ```
+    pub fn service(&self, name: &str) -> ClusterService {
+        ClusterService::new(self, Some(name.into()))
+    }
 }
 
 impl ClusterService {
@@ -206,13 +252,6 @@ fn client_name(given: Option<&str>, call: &Call) -> String {
     given.or_else(first_word).unwrap_or("client").to_owned()
 }
 
-pub(crate) fn broken() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ConnectionReset,
-        "connection reset: injected by the test",
-    )
-}
-
 impl Inner {
     /// Performs a request, unless a fault prevents it, and records it.
     fn respond(
@@ -266,7 +305,7 @@ impl Inner {
                 response.map(body::whole)
             }
             ApiResponse::Node(call) => {
-                let handler = nodes::find(&self.state.lock().nodes, &call.request.target);
+                let handler = log::find(&self.state.lock().nodes, &call.request.target);
                 if let Some(handler) = handler {
                     return Ok(Performed::Log(
                         handler,

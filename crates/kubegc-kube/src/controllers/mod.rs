@@ -4,14 +4,9 @@ mod report;
 
 use std::{
     collections::BTreeMap,
-    pin::pin,
     sync::{Arc, Mutex, PoisonError},
 };
 
-use futures_util::{
-    FutureExt as _,
-    future::{Either, select},
-};
 use kube::Client;
 use kubegc_controllers::{
     Cache, Controller, Missing, Reason, Request, Wire,
@@ -26,7 +21,7 @@ use self::report::Reporter;
 use crate::{
     Error, KubeStore, TokioClock,
     events::{self, WAITING_MAX},
-    metrics as names, retry,
+    metrics as names,
     terms::{self, Election, Terms},
 };
 
@@ -229,19 +224,15 @@ impl ControllerManager {
         leading: watch::Receiver<bool>,
         stop: impl Future<Output = ()> + Send,
     ) -> Result<ControllersSummary, Error> {
-        names::describe();
-        let mut stop = pin!(stop.fuse());
-        let version = retry::version(&self.client, self.version);
-        let version = match select(&mut stop, pin!(version)).await {
-            Either::Left(_) => return Ok(ControllersSummary::default()),
-            Either::Right((version, _)) => version?,
+        let prepared = Terms::prepare(&self.client, self.version, leading, stop).await?;
+        let Some((mut terms, version)) = prepared else {
+            return Ok(ControllersSummary::default());
         };
         let mut controllers = select_controllers(version, &self.list)?;
         controllers.extend(self.own.iter().cloned());
         let store = KubeStore::new(self.client.clone(), version);
         let clock = self.clock.clone().unwrap_or_else(|| Arc::new(TokioClock::new()));
         let summary = Arc::new(Mutex::new(ControllersSummary::default()));
-        let mut terms = Terms::new(leading, stop);
         while terms.begins().await {
             tracing::info!("starting {} controllers", controllers.len());
             names::running(&controllers, true);

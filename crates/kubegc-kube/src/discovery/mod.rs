@@ -18,10 +18,8 @@ use self::{
     documents::AggregatedGroups,
     preferred::{Group, Version},
 };
-use crate::store::{
-    JSON,
-    http::{HttpRequest, send},
-    unreadable,
+use crate::{
+    request::{HttpRequest, JSON, send, unreadable},
     url::Url,
 };
 

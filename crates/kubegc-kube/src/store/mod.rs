@@ -1,15 +1,13 @@
 //! The object store over a client: decides how each operation is put into requests, and nothing else.
 
-pub(crate) mod http;
-pub(crate) mod url;
 mod watch;
-pub(crate) mod wire;
+mod wire;
 
 use std::sync::Arc;
 
-use ::http::Method;
 use async_trait::async_trait;
 use bytes::Bytes;
+use http::Method;
 use http_body_util::{BodyExt as _, Collected};
 use kube::{Client, client::Body};
 use kubegc_core::{
@@ -21,12 +19,12 @@ use kubegc_core::{
 use serde::Serialize;
 use serde_json::Value;
 
-use self::{
-    http::{HttpRequest, check_status, not_sent, open, send},
-    url::Url,
-    watch::Watch,
+use self::watch::Watch;
+use crate::{
+    discovery,
+    request::{self, HttpRequest, JSON, check_status, open, send, unreadable},
+    url::{self, Url, not_sent},
 };
-use crate::discovery;
 
 /// Page size of lists, as in upstream's reflectors and kubectl. API servers ignore it when they respond from
 /// their watch cache.
@@ -36,7 +34,6 @@ const RESTARTS_MAX: u32 = 3;
 /// The name under which fields are written.
 const FIELD_MANAGER: &str = "kubegc";
 
-pub(crate) const JSON: &str = "application/json";
 const META: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 const META_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
 
@@ -191,7 +188,7 @@ impl KubeStore {
             url = url.query("resourceVersion", since.as_str());
         }
         let opening = open(&self.client, HttpRequest::get(&url, accept), true);
-        let response = tokio::time::timeout(http::TIMEOUT, opening).await;
+        let response = tokio::time::timeout(request::TIMEOUT, opening).await;
         let response = response.unwrap_or_else(|_| {
             Err(StoreError::Unknown {
                 message: "the watch was not opened in time".to_owned(),
@@ -201,18 +198,12 @@ impl KubeStore {
         if parts.status.is_success() {
             return Ok((body, seconds));
         }
-        let said = tokio::time::timeout(http::TIMEOUT, body.collect()).await;
+        let said = tokio::time::timeout(request::TIMEOUT, body.collect()).await;
         let said = said.ok().and_then(Result::ok).map(Collected::to_bytes);
         match check_status(parts.status, &parts.headers, &said.unwrap_or_default()) {
             Err(error) => Err(error),
             Ok(()) => Err(unreadable("the watch was refused with a success")),
         }
-    }
-}
-
-pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
-    StoreError::Unknown {
-        message: format!("the response cannot be read: {problem}"),
     }
 }
 

@@ -9,10 +9,8 @@ use kube::client::Body;
 use kubegc_core::{StoreError, WatchStream, store::WatchItem};
 use tokio::time::{Instant, timeout_at};
 
-use super::{
-    http::of_event,
-    wire::{Line, Texts, line},
-};
+use super::wire::{Line, Texts, line};
+use crate::request::of_event;
 
 /// Minimum requested duration of a watch, in seconds. Many clients close idle connections after 295 s.
 const SECONDS_MIN: u64 = 230;

@@ -308,15 +308,10 @@ impl Builder {
         let mut objects = Vec::new();
         for object in &self.objects {
             match object.clone()? {
-                mut list if list["kind"] == "List" => {
-                    objects.extend(
-                        list["items"]
-                            .as_array_mut()
-                            .map(std::mem::take)
-                            .into_iter()
-                            .flatten(),
-                    );
-                }
+                mut list if list["kind"] == "List" => match list["items"].take() {
+                    Value::Array(items) => objects.extend(items),
+                    _ => {}
+                },
                 object => objects.push(object),
             }
         }
@@ -393,12 +388,8 @@ fn add(server: &mut ApiServer, mut object: Value) -> Result<(), BuildError> {
     let uid = std::mem::replace(&mut wanted.meta.uid, Uid::new(""));
     // The server assigns the version.
     wanted.meta.resource_version = ResourceVersion::new("");
-    let response = if uid.is_empty() {
-        server.create(kind, &namespace, wanted)
-    } else {
-        server.create_with_uid(kind, &namespace, wanted, uid)
-    };
-    let created = accepted(response, &shown)?;
+    let uid = Some(uid).filter(|uid| !uid.is_empty());
+    let created = accepted(server.create_with_uid(kind, &namespace, wanted, uid), &shown)?;
     let (Some(status), Some(mut stored)) = (status, created) else {
         return Ok(());
     };

@@ -19,7 +19,7 @@ use std::{
 };
 
 #[cfg(feature = "kube")]
-use kube::{Client, Resource};
+use kube::Resource;
 use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
 use kubegc_sim::{Admission, AdmissionHook, ApiServer, Converter, SharedApiServer};
@@ -39,8 +39,7 @@ use crate::{
     audit::{Audit, Entry},
     fault::{self, Fault, Rule},
     http::AccessRules,
-    nodes::Handlers,
-    service::ClusterService,
+    nodes::log::Handlers,
 };
 pub(crate) use control::{Plane, reason};
 use pulse::Pulse;
@@ -189,48 +188,6 @@ impl Cluster {
                 patience: builder.patience,
             }),
         }
-    }
-
-    /// A client of this cluster, in namespace `default`. No sockets: requests are performed in memory.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, as every `kube::Client`.
-    #[cfg(feature = "kube")]
-    pub fn client(&self) -> Client {
-        self.client_in("default")
-    }
-
-    /// A client whose default namespace is this one.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, as every `kube::Client`.
-    #[cfg(feature = "kube")]
-    pub fn client_in(&self, namespace: &str) -> Client {
-        Client::new(ClusterService::new(self, None), namespace)
-    }
-
-    /// A client that audits and faults know by this name.
-    ///
-    /// # Panics
-    /// Outside of a tokio runtime, as every `kube::Client`.
-    #[cfg(feature = "kube")]
-    pub fn client_as(&self, name: &str) -> Client {
-        Client::new(self.service(name), "default")
-    }
-
-    /// A service for an HTTP client that audits and faults know by this name: for a `kube::Client` of any
-    /// version over `http` 1, and for any other client over `tower`.
-    ///
-    /// ```
-    /// # use kubegc_testkit::Cluster;
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
-    /// let cluster = Cluster::new();
-    /// // The `kube` here may be another version than that of the feature `kube`.
-    /// let client = kube::Client::new(cluster.service("my-operator"), "default");
-    /// # let _ = client; }
-    /// ```
-    pub fn service(&self, name: &str) -> ClusterService {
-        ClusterService::new(self, Some(name.into()))
     }
 
     /// A stored object as JSON, read without a request. The namespace is empty for cluster-scoped kinds.

@@ -21,16 +21,26 @@ pub(super) struct TasksIdle {
 }
 
 impl Inner {
+    /// Yields and then pauses, until a request or another end. Returns whether there was neither.
+    async fn stays_quiet(&self, yields: u32, pauses: u32, ends: impl Fn() -> bool) -> bool {
+        let seen = self.pulse.count();
+        for round in 0..yields + pauses {
+            if self.pulse.count() != seen || ends() {
+                return false;
+            }
+            if round < yields {
+                tokio::task::yield_now().await;
+            } else {
+                pause().await;
+            }
+        }
+        self.pulse.count() == seen
+    }
+
     /// Yields to tasks until `yields` yields in a row see no request.
     pub(super) async fn yield_to_tasks(&self, yields: u32) {
-        let mut seen = self.pulse.count();
-        let mut still = 0;
-        for _ in 0..yields * LONGER {
-            tokio::task::yield_now().await;
-            let now = self.pulse.count();
-            still = if now == seen { still + 1 } else { 0 };
-            seen = now;
-            if still == yields {
+        for _ in 0..LONGER {
+            if self.stays_quiet(yields, 0, || false).await {
                 return;
             }
         }
@@ -51,49 +61,19 @@ impl Inner {
             Ok(_) if !tokio_is_paused() => u32::try_from(self.patience.as_millis()).unwrap_or(u32::MAX),
             _ => 0,
         };
-        let mut seen = self.pulse.count();
-        let (mut yields, mut paused) = (0, 0);
         loop {
-            if yields < YIELDS {
-                tokio::task::yield_now().await;
-                yields += 1;
-            } else {
-                pause().await;
-                paused += 1;
-            }
-            let now = self.pulse.count();
-            if now != seen {
-                self.check_bound(calls_before)?;
-                seen = now;
-                (yields, paused) = (0, 0);
-                continue;
-            }
-            if yields < YIELDS || paused < pauses {
+            self.check_bound(calls_before)?;
+            let seen = self.pulse.count();
+            if !self.stays_quiet(YIELDS, pauses, || false).await {
                 continue;
             }
             let unread = self.unread();
-            if unread.is_empty() || self.is_abandoned(pauses).await {
+            // Clients that do not read their watches get enough time to read.
+            let is_read = || self.unread().is_empty();
+            if unread.is_empty() || self.stays_quiet(YIELDS * LONGER, pauses * LONGER, is_read).await {
                 return Ok(TasksIdle { seen, unread });
             }
-            (yields, paused) = (0, 0);
         }
-    }
-
-    /// Whether clients that do not read their watches have had enough time to read. Waits that time, or until
-    /// a client sends a request or reads.
-    async fn is_abandoned(&self, pauses: u32) -> bool {
-        let seen = self.pulse.count();
-        for round in 0..(YIELDS + pauses) * LONGER {
-            if self.pulse.count() != seen || self.unread().is_empty() {
-                return false;
-            }
-            if round < YIELDS * LONGER {
-                tokio::task::yield_now().await;
-            } else {
-                pause().await;
-            }
-        }
-        true
     }
 
     /// Requests that have begun and are not held back, and watches with something to read.

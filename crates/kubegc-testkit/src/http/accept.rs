@@ -6,16 +6,13 @@
 
 use http::{HeaderMap, header::ACCEPT};
 use kubegc_core::{Behavior, KubernetesVersion};
-use serde_json::Value;
 
-use super::{
-    body::YAML,
-    problem::{self, Refusal},
-    protobuf::{self, PROTOBUF},
-    reply::JSON,
-};
+use super::problem::{self, Refusal};
 
-/// The media types of objects, best first.
+pub(super) const JSON: &str = "application/json";
+pub(super) const YAML: &str = "application/yaml";
+pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
+/// The media types of objects, best first, in the order of the encodings.
 pub(super) const MEDIA_TYPES: [&str; 3] = [JSON, YAML, PROTOBUF];
 const STREAMS: [&str; 2] = [
     "application/json;stream=watch",
@@ -34,11 +31,7 @@ impl Encoding {
     const ALL: [Self; 3] = [Self::Json, Self::Yaml, Self::Protobuf];
 
     pub(super) const fn media_type(self) -> &'static str {
-        match self {
-            Self::Json => JSON,
-            Self::Yaml => YAML,
-            Self::Protobuf => PROTOBUF,
-        }
+        MEDIA_TYPES[self as usize]
     }
 
     /// The media type of a watch.
@@ -50,17 +43,6 @@ impl Encoding {
             Self::Json | Self::Yaml => JSON,
             Self::Protobuf => STREAMS[1],
         }
-    }
-
-    /// An object in this encoding.
-    pub(super) fn encode(self, object: &Value) -> Result<Vec<u8>, String> {
-        if self == Self::Protobuf {
-            return protobuf::encode(object);
-        }
-        // A value has text keys and finite numbers only: it can be written.
-        let mut bytes = serde_json::to_vec(object).unwrap_or_default();
-        bytes.push(b'\n');
-        Ok(bytes)
     }
 }
 

@@ -14,10 +14,9 @@ use serde_json::Value;
 use serde_saphyr::DuplicateKeyPolicy;
 
 use super::{
-    accept::MEDIA_TYPES,
+    accept::{JSON, MEDIA_TYPES, PROTOBUF, YAML},
     problem::{self, Refusal},
-    protobuf::{self, PROTOBUF, Undecodable},
-    reply::JSON,
+    protobuf::{self, Undecodable},
 };
 
 /// Maximum size of a body.
@@ -25,8 +24,6 @@ use super::{
 /// # Upstream
 /// `MaxRequestBodyBytes` in `apiserver/pkg/server/config.go`, 1.20.2.
 pub(crate) const BYTES_MAX: usize = 3 * 1024 * 1024;
-
-pub(super) const YAML: &str = "application/yaml";
 
 pub(super) fn within_bounds(request: &http::Request<Bytes>) -> Result<(), Refusal> {
     if request.body().len() > BYTES_MAX {

@@ -7,11 +7,11 @@ use std::fmt;
 
 use bytes::Bytes;
 use http::{Method, header::USER_AGENT};
-use kubegc_core::KindId;
+use kubegc_core::{KindId, KubernetesVersion};
 use kubegc_sim::ApiServer;
 
 use super::{
-    options,
+    body, options,
     query::{self, Query},
 };
 
@@ -105,6 +105,11 @@ impl Call {
             format!("{}/{}", self.resource, self.subresource)
         }
     }
+
+    /// The namespace that a collection is read from; `None` for all of them.
+    pub(super) fn collection_namespace(&self) -> Option<&str> {
+        (!self.namespace.is_empty()).then_some(&*self.namespace)
+    }
 }
 
 impl fmt::Display for Call {
@@ -160,8 +165,7 @@ pub fn read_call(server: &ApiServer, request: &http::Request<Bytes>) -> Call {
     if call.read_path().is_some() {
         call.verb = verb(request.method(), &query, call.name.is_empty());
         call.kind = server.resolve(&call.group, &call.version, &call.resource).ok();
-        call.dry_run =
-            call.verb.is_write() && options::asks_for_dry_run(call.verb, &query, request, server.version());
+        call.dry_run = call.verb.is_write() && asks_for_dry_run(call.verb, &query, request, server.version());
         if matches!(call.verb, Verb::List | Verb::Watch | Verb::DeleteCollection)
             && let Some(name) = single_name(query.text("fieldSelector"))
         {
@@ -218,6 +222,20 @@ fn verb(method: &Method, query: &Query, is_collection: bool) -> Verb {
         Method::DELETE => Verb::Delete,
         _ => Verb::Unknown,
     }
+}
+
+/// Whether a write is a dry run. A deletion requests it in its body, or, without a body, in the query.
+fn asks_for_dry_run(
+    verb: Verb,
+    query: &Query,
+    request: &http::Request<Bytes>,
+    version: KubernetesVersion,
+) -> bool {
+    if !matches!(verb, Verb::Delete | Verb::DeleteCollection) {
+        return query.all("dryRun").next().is_some();
+    }
+    body::within_bounds(request).is_ok()
+        && options::delete_options(query, request, version).is_ok_and(|options| !options.dry_run.is_empty())
 }
 
 /// The name that a field selector requires by equality, if any.

@@ -16,7 +16,6 @@ use self::{
     cluster::{availability, claim_state, controller, parameter, parent, quota, request_state},
     workloads::{completions, duration, job_status, pod, readiness_gates, targets},
 };
-use super::table::human_duration;
 
 const NONE: &str = "<none>";
 /// Maximum number of values of a list that are shown.
@@ -488,4 +487,60 @@ fn subjects(shown: &Value, kind: &str) -> String {
     let subjects = items(shown, "/subjects").iter();
     let of_kind = subjects.filter(|subject| subject["kind"] == kind);
     of_kind.map(one).collect::<Vec<_>>().join(", ")
+}
+
+/// A duration as people read it: two units if the number is small, one if it is not.
+pub(super) fn human_duration(seconds: i64) -> String {
+    let (minutes, hours) = (seconds / 60, seconds / 3600);
+    let (days, years) = (hours / 24, hours / 24 / 365);
+    let two = |great: i64, unit: &str, small: i64, small_unit: &str| match small {
+        0 => format!("{great}{unit}"),
+        _ => format!("{great}{unit}{small}{small_unit}"),
+    };
+    match () {
+        () if seconds < -1 => "<invalid>".to_owned(),
+        () if seconds < 0 => "0s".to_owned(),
+        () if seconds < 120 => format!("{seconds}s"),
+        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
+        () if minutes < 180 => format!("{minutes}m"),
+        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
+        () if hours < 48 => format!("{hours}h"),
+        () if hours < 192 => two(days, "d", hours % 24, "h"),
+        () if years < 2 => format!("{days}d"),
+        () if years < 8 => two(years, "y", days % 365, "d"),
+        () => format!("{years}y"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::human_duration;
+
+    #[test]
+    fn durations_read_as_upstream_writes_them() {
+        for (seconds, expected) in [
+            (-5, "<invalid>"),
+            (-1, "0s"),
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (3 * 3600 + 61, "3h1m"),
+            (8 * 3600, "8h"),
+            (47 * 3600, "47h"),
+            (48 * 3600, "2d"),
+            (49 * 3600, "2d1h"),
+            (8 * 86_400, "8d"),
+            (729 * 86_400, "729d"),
+            (730 * 86_400, "2y"),
+            (731 * 86_400, "2y1d"),
+            (9 * 365 * 86_400, "9y"),
+            (i64::MAX, "292471208677y"),
+        ] {
+            assert_eq!(human_duration(seconds), expected, "{seconds}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use kubegc_core::{ApiResource, Behavior};
 use kubegc_sim::{ApiServer, version_priority};
 use serde_json::Value;
 
-use super::names;
+use super::resources;
 
 /// Responses have warnings.
 const VERSIONS_ARE_WARNED_OF: Behavior = Behavior::since(19, 0, "WarningHeaders, beta");
@@ -25,8 +25,8 @@ pub(super) fn warning(server: &ApiServer, resource: &ApiResource) -> Option<Stri
         return None;
     }
     if resource.custom {
-        let definition = names::definition_of(server, resource)?;
-        return of_definition(names::versions(&definition), resource);
+        let definition = resources::definition_of(server, resource)?;
+        return of_definition(resources::versions(&definition), resource);
     }
     let api_version = resource.api_version();
     let kind = &*resource.kind;

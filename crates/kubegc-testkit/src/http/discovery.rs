@@ -4,14 +4,17 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
-use kubegc_core::{
-    ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version, version::behavior,
-};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion, identity::join_api_version, version::behavior};
 use kubegc_sim::{ApiServer, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::{accept, names, problem::Refusal, reply::Reply, target};
+use super::{
+    accept,
+    problem::Refusal,
+    reply::Reply,
+    resources::{self, served},
+};
 
 /// All groups and resources in one response.
 const AGGREGATED_V2BETA1: Behavior = Behavior::since(27, 0, "AggregatedDiscoveryEndpoint, beta");
@@ -50,9 +53,9 @@ pub(super) fn root(server: &ApiServer, core: bool, headers: &HeaderMap) -> Resul
         "metadata": {},
         "items": groups.map(|group| aggregated_group(server, group)).collect::<Vec<_>>(),
     });
-    let reply = Reply::object(200, body).encoded(encoding);
-    let parameters = format!(";g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
-    Ok(reply.with_parameters(parameters))
+    let mut reply = Reply::object(200, body).encoded(encoding);
+    reply.parameters = format!(";g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList");
+    Ok(reply)
 }
 
 /// The response to `/apis/{group}`.
@@ -82,7 +85,7 @@ fn entries(server: &ApiServer, group: &str, version: &str) -> (Vec<Value>, bool)
         if *resource.group == *group && *resource.version == *version {
             is_custom |= resource.custom;
             entries.push(resource_json(server, resource));
-            let parts = target::parts(server, kind);
+            let parts = resources::parts(server, kind);
             entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
     }
@@ -107,40 +110,10 @@ pub(super) fn resources(server: &ApiServer, group: &str, version: &str) -> Optio
     })
 }
 
-/// Whether a group belongs to the release, not to CustomResourceDefinitions.
-pub(super) fn is_builtin(server: &ApiServer, group: &str) -> bool {
-    served(server).any(|(_, resource)| !resource.custom && *resource.group == *group)
-}
-
-/// The verbs of a resource, as discovery lists them.
-pub(super) fn verbs(resource: &ApiResource) -> Vec<&'static str> {
-    let verbs = resource.verbs;
-    if !verbs.list {
-        // Reviews and bindings can only be created; the dummy kind of `extensions` has no verbs.
-        let dummy = &*resource.kind == "ReplicationControllerDummy";
-        return if dummy { Vec::new() } else { vec!["create"] };
-    }
-    // Component statuses are only read.
-    let writes = verbs.delete;
-    [
-        ("create", writes),
-        ("delete", verbs.delete),
-        ("deletecollection", verbs.delete_collection),
-        ("get", true),
-        ("list", true),
-        ("patch", writes),
-        ("update", writes),
-        ("watch", verbs.watch),
-    ]
-    .into_iter()
-    .filter_map(|(verb, served)| served.then_some(verb))
-    .collect()
-}
-
 /// The verbs of a resource in the order that discovery lists them in.
 fn listed_verbs(resource: &ApiResource) -> Vec<&'static str> {
     const OF_CUSTOM: &str = "delete deletecollection get list patch create update watch";
-    let mut verbs = verbs(resource);
+    let mut verbs = resources::verbs(resource);
     if resource.custom {
         verbs.sort_by_key(|verb| OF_CUSTOM.split(' ').position(|one| one == *verb));
     }
@@ -157,10 +130,6 @@ const fn aggregated(version: KubernetesVersion) -> &'static [&'static str] {
     } else {
         &[]
     }
-}
-
-fn served(server: &ApiServer) -> impl Iterator<Item = (KindId, &ApiResource)> {
-    server.catalog().iter().filter(|(kind, _)| server.serves(*kind))
 }
 
 /// The groups in upstream's order.
@@ -217,7 +186,7 @@ fn group_json(group: &Group<'_>) -> Value {
 }
 
 fn resource_json(server: &ApiServer, resource: &ApiResource) -> Value {
-    let names = names::of(server, resource);
+    let names = resources::of(server, resource);
     let mut entry = json!({
         "name": &*resource.resource,
         "singularName": names.singular,
@@ -248,8 +217,8 @@ fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<St
         return None;
     }
     let (group, version) = if resource.custom {
-        let definition = names::definition_of(server, resource)?;
-        let mut versions = names::versions(&definition).iter();
+        let definition = resources::definition_of(server, resource)?;
+        let mut versions = resources::versions(&definition).iter();
         let stored = versions.find(|version| version["storage"] == true)?;
         (resource.group.to_string(), stored["name"].as_str()?.to_owned())
     } else {
@@ -302,7 +271,7 @@ fn part_json(resource: &ApiResource, part: &Subresource) -> Value {
         "kind": if part.kind.is_empty() { &*resource.kind } else { part.kind },
         "verbs": part.verbs,
     });
-    if let Some((group, version)) = target::group_version(part)
+    if let Some((group, version)) = resources::group_version(part)
         && (group, version) != (&*resource.group, &*resource.version)
     {
         entry["group"] = group.into();

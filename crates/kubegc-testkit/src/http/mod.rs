@@ -39,7 +39,6 @@ mod cells;
 mod deprecated;
 mod discovery;
 mod json_path;
-mod names;
 mod node;
 mod options;
 mod page;
@@ -49,6 +48,7 @@ mod query;
 mod read;
 mod render;
 mod reply;
+mod resources;
 mod review;
 mod special;
 mod table;
@@ -67,7 +67,6 @@ pub(crate) use body::BYTES_MAX;
 pub use call::{Call, Verb, read_call};
 pub(crate) use node::refused_by_node;
 pub use node::{LogRequest, NodeCall, PodTarget};
-pub(crate) use problem::qualified;
 pub use watch::{Watch, WatchStep};
 
 use access::Requester;
@@ -78,8 +77,8 @@ pub(crate) use reply::refused;
 use problem::Refusal;
 use query::Query;
 use render::View;
-use reply::{Outcome, Reply};
-use table::Rows;
+use reply::Reply;
+use table::{Rows, Table};
 
 /// The response to a request.
 #[derive(Clone, Debug)]
@@ -140,23 +139,22 @@ pub fn respond_as(
             head.headers_mut().insert(CONTENT_TYPE, content_type);
             return ApiResponse::Stream { head, watch };
         }
-        Ok(Outcome::Whole(reply)) if reply.code < 400 => reply,
-        Ok(Outcome::Whole(reply)) => refused_to(request, reply),
-        Err(refusal) => refused_to(request, refusal.into()),
+        Ok(Outcome::Whole(reply)) => reply,
+        Err(refusal) => refusal.into(),
+    };
+    // A refusal is in the encoding that the client accepts, else in JSON: see `WriteObjectNegotiated` in
+    // https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go
+    let reply = match accept::plain(request.headers()) {
+        Ok(encoding) if reply.code >= 400 => reply.encoded(encoding),
+        _ => reply,
     };
     ApiResponse::Whole(reply.into_http())
 }
 
-/// A refusal in the encoding that the client accepts, else in JSON.
-///
-/// # Upstream
-/// `WriteObjectNegotiated` in
-/// [`writers.go`](https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go).
-fn refused_to(request: &http::Request<Bytes>, reply: Reply) -> Reply {
-    match accept::plain(request.headers()) {
-        Ok(encoding) => reply.encoded(encoding),
-        Err(_) => reply,
-    }
+enum Outcome {
+    Whole(Reply),
+    Stream(Watch),
+    Node(Box<NodeCall>),
 }
 
 fn route(
@@ -216,22 +214,23 @@ fn respond_with(
     }
     let is_encodable = is_builtin && protobuf::has_message(&resource.api_version(), &resource.kind);
     let (form, encoding) = accept::objects(request.headers(), is_encodable)?;
-    let mut view = View {
+    let mut table = Table::default();
+    if let accept::Form::Table(_) = form {
+        let rows = match Rows::of(query) {
+            Err(why) if !call.verb.is_write() => return Err(why),
+            rows => rows.unwrap_or_default(),
+        };
+        let declared = resources::printer_columns(server, &resource);
+        table = Table::new(server.version(), &resource, &declared, rows);
+    }
+    let view = View {
         version: server.version(),
         form,
         encoding,
-        list_kind: names::of(server, &resource).list_kind,
+        list_kind: resources::of(server, &resource).list_kind,
         resource,
-        rows: Rows::Metadata,
-        printer_columns: Vec::new(),
+        table,
     };
-    if let accept::Form::Table(_) = form {
-        view.rows = match Rows::of(query) {
-            Err(why) if !call.verb.is_write() => return Err(why),
-            rows => rows.unwrap_or(Rows::Metadata),
-        };
-        view.printer_columns = names::printer_columns(server, &view.resource);
-    }
     let request = ObjectRequest {
         call,
         kind,

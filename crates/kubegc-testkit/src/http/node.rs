@@ -11,10 +11,10 @@ use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call,
+    Call, Outcome,
     problem::{self, Cause, Refusal},
     query::Query,
-    reply::{Outcome, Reply},
+    reply::Reply,
     target::core_object,
 };
 
@@ -93,8 +93,8 @@ pub(super) fn respond(server: &ApiServer, call: &Call, query: &Query) -> Result<
             Outcome::Node(Box::new(NodeCall { request, unreachable }))
         }
         // The log of a pod that was not scheduled is empty.
-        (Some(_), true) => Reply::plain(200, "").into(),
-        (None, false) => unreachable(server, call, &target).into(),
+        (Some(_), true) => Outcome::Whole(Reply::plain(200, "")),
+        (None, false) => Outcome::Whole(unreachable(server, call, &target)),
         (None, true) => {
             let message = format!("pod {} does not have a host assigned", call.name);
             return Err(problem::bad_request(message));

@@ -13,7 +13,6 @@ use serde_json::{Map, Value};
 
 use super::{
     body,
-    call::Verb,
     problem::{self, Cause, Refusal},
     query::Query,
 };
@@ -53,7 +52,8 @@ pub(super) struct ListOptions {
     pub(super) limit: usize,
     pub(super) continue_token: String,
     pub(super) resource_version: Wanted,
-    pub(super) version_match: VersionMatch,
+    /// Whether a version that is given is the only one that will do, not a minimum.
+    pub(super) is_exact: bool,
     pub(super) bookmarks: bool,
     pub(super) timeout: Duration,
     pub(super) send_initial_events: Option<bool>,
@@ -67,13 +67,6 @@ pub(super) enum Wanted {
     /// 0: any available version. Here that is the latest one.
     Any,
     At(u64),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum VersionMatch {
-    Unset,
-    NotOlderThan,
-    Exact,
 }
 
 impl Wanted {
@@ -108,7 +101,7 @@ impl Wanted {
 
 impl ListOptions {
     /// Reads the options of a list, a watch, or the deletion of a collection.
-    pub(super) fn read(query: &Query, verb: Verb, version: KubernetesVersion) -> Result<Self, Refusal> {
+    pub(super) fn read(query: &Query, is_watch: bool, version: KubernetesVersion) -> Result<Self, Refusal> {
         let limit = query.number("limit")?.unwrap_or(0);
         let timeout_s = query.number("timeoutSeconds")?.unwrap_or(0);
         let unreadable = |error: FieldError| {
@@ -129,10 +122,9 @@ impl ListOptions {
             labels: query.text("labelSelector").parse().map_err(unreadable)?,
             fields: query.text("fieldSelector").parse().map_err(unreadable)?,
         };
-        let is_watch = verb == Verb::Watch;
         let causes = unfit(query, is_watch, version);
         if !causes.is_empty() {
-            return Err(problem::invalid_options("ListOptions", &causes));
+            return Err(problem::invalid_options("ListOptions", causes));
         }
         Ok(Self {
             filter,
@@ -145,11 +137,11 @@ impl ListOptions {
                 }
                 Err(why) => return Err(problem::internal(why)),
             },
-            version_match: match query.text("resourceVersionMatch") {
-                _ if !version.has(VERSION_MATCH_IS_READ) => VersionMatch::Unset,
-                "Exact" => VersionMatch::Exact,
-                "NotOlderThan" => VersionMatch::NotOlderThan,
-                _ => VersionMatch::Unset,
+            is_exact: match query.text("resourceVersionMatch") {
+                "Exact" if version.has(VERSION_MATCH_IS_READ) => true,
+                "NotOlderThan" if version.has(VERSION_MATCH_IS_READ) => false,
+                // Unset: exact in a list with a limit, and a minimum elsewhere.
+                _ => limit > 0,
             },
             bookmarks: query.flag("allowWatchBookmarks") == Some(true),
             timeout: match u64::try_from(timeout_s) {
@@ -267,11 +259,7 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     }
     let manager = query.text("fieldManager");
     if manager.len() > FIELD_MANAGER_MAX {
-        let message = match version.has(behavior::TOO_LONG_MAY_NOT_BE) {
-            true => format!("Too long: may not be more than {FIELD_MANAGER_MAX} bytes"),
-            false => format!("Too long: must have at most {FIELD_MANAGER_MAX} bytes"),
-        };
-        causes.push(Cause::new("FieldValueTooLong", "fieldManager", message));
+        causes.push(Cause::too_long(version, "fieldManager", FIELD_MANAGER_MAX));
     }
     for (position, odd) in manager.chars().enumerate().filter(|(_, char)| char.is_control()) {
         let why = format!("invalid character U+{:04X} (at position {position})", odd as u32);
@@ -289,7 +277,7 @@ pub(super) fn write_options(query: &Query, kind: &str, version: KubernetesVersio
     if causes.is_empty() {
         Ok(())
     } else {
-        Err(problem::invalid_options(kind, &causes))
+        Err(problem::invalid_options(kind, causes))
     }
 }
 
@@ -316,27 +304,11 @@ pub(super) fn apply_options(query: &Query, is_apply: bool) -> Result<(), Refusal
     } else {
         return Ok(());
     };
-    Err(problem::invalid_options("PatchOptions", &[cause]))
+    Err(problem::invalid_options("PatchOptions", vec![cause]))
 }
 
 /// Options that cannot be read are a bad request; before, they are an internal error.
 const BAD_OPTIONS_ARE_BAD_REQUESTS: Behavior = Behavior::since(35, 0, "kubernetes #133358");
-
-/// Whether a write is a dry run. A deletion requests it in its body, or, without a body, in the query.
-pub(super) fn asks_for_dry_run(
-    verb: Verb,
-    query: &Query,
-    request: &http::Request<Bytes>,
-    version: KubernetesVersion,
-) -> bool {
-    match verb {
-        Verb::Delete | Verb::DeleteCollection => {
-            body::within_bounds(request).is_ok()
-                && delete_options(query, request, version).is_ok_and(|options| !options.dry_run.is_empty())
-        }
-        _ => query.all("dryRun").next().is_some(),
-    }
-}
 
 /// The options of a deletion: from the body if there is one, else from the query. They are not checked yet.
 ///

@@ -14,7 +14,7 @@ use kubegc_sim::{ApiServer, Filter, StoredObject};
 use serde_json::{Value, json};
 
 use super::{
-    options::{ListOptions, VersionMatch, Wanted},
+    options::{ListOptions, Wanted},
     problem::{self, Refusal},
     render::ListMeta,
 };
@@ -48,11 +48,8 @@ pub(super) fn of(
         return Err(problem::bad_request(why));
     }
     let wanted = options.resource_version.reached(server.revision())?;
-    let exact = match (options.version_match, wanted) {
-        (VersionMatch::Exact, Wanted::At(revision)) => Some(revision),
-        // If `resourceVersionMatch` is unset, a version is exact in a list with a limit, and a minimum
-        // elsewhere.
-        (VersionMatch::Unset, Wanted::At(revision)) if options.limit > 0 => Some(revision),
+    let exact = match wanted {
+        Wanted::At(revision) if options.is_exact => Some(revision),
         _ => token.as_ref().and_then(|token| token.revision),
     };
     let revision = exact.unwrap_or(server.revision());

@@ -3,22 +3,11 @@
 //! Refusals of objects come from the simulated server. This module's refusals concern HTTP: methods, media
 //! types, query parameters, bodies that cannot be read.
 
-pub(super) use kubegc_sim::Cause;
-use kubegc_sim::{Details, Response, Status};
-
-/// A refusal on its way to the client.
-pub(super) type Refusal = Box<Status>;
-
-pub(super) fn refusal(
-    code: u16,
-    reason: &'static str,
-    message: impl Into<String>,
-    details: impl Into<Option<Details>>,
-) -> Refusal {
-    let mut status = Status::new(code, reason, message);
-    status.details = details.into();
-    Box::new(status)
-}
+pub(super) use kubegc_sim::{
+    Cause,
+    status::{Refusal, bad_request, internal, invalid_options, refusal, unserved},
+};
+use kubegc_sim::{Details, Response, status::qualified};
 
 /// The refusal in a response of the simulated server.
 pub(super) fn of_response(response: &Response) -> Refusal {
@@ -29,25 +18,9 @@ pub(super) fn of_response(response: &Response) -> Refusal {
     }
 }
 
-/// The request makes no sense.
-pub(super) fn bad_request(message: impl Into<String>) -> Refusal {
-    refusal(400, "BadRequest", message, None)
-}
-
-/// The server fails in a way that it has no words for.
-pub(super) fn internal(message: impl Into<String>) -> Refusal {
-    refusal(500, "", message, None)
-}
-
-/// A built-in group has no such version or resource.
-pub(super) fn not_found() -> Refusal {
-    let message = "the server could not find the requested resource";
-    refusal(404, "NotFound", message, Details::default())
-}
-
 /// The object does not exist, or a custom resource has no such subresource.
 pub(super) fn object_not_found(group: &str, resource: &str, name: &str) -> Refusal {
-    let message = format!("{} {name:?} not found", qualified(group, resource));
+    let message = format!("{} {name:?} not found", qualified(resource, group));
     refusal(404, "NotFound", message, Details::new(name, group, resource))
 }
 
@@ -80,8 +53,8 @@ pub(super) fn route_not_acceptable(produced: &[&str]) -> Refusal {
 pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Refusal {
     let message = match (resource, name) {
         ("", _) => format!("forbidden: {why}"),
-        (_, "") => format!("{} is forbidden: {why}", qualified(group, resource)),
-        _ => format!("{} {name:?} is forbidden: {why}", qualified(group, resource)),
+        (_, "") => format!("{} is forbidden: {why}", qualified(resource, group)),
+        _ => format!("{} {name:?} is forbidden: {why}", qualified(resource, group)),
     };
     refusal(403, "Forbidden", message, Details::new(name, group, resource))
 }
@@ -90,18 +63,9 @@ pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> R
 pub(super) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Refusal {
     let message = format!(
         "Operation cannot be fulfilled on {} {name:?}: {why}",
-        qualified(group, resource)
+        qualified(resource, group)
     );
     refusal(409, "Conflict", message, Details::new(name, group, resource))
-}
-
-/// A resource as messages name it.
-pub(crate) fn qualified(group: &str, resource: &str) -> String {
-    if group.is_empty() {
-        resource.to_owned()
-    } else {
-        format!("{resource}.{group}")
-    }
 }
 
 /// A list cannot be continued: `continue_token` leads to the rest as it is now.
@@ -123,11 +87,6 @@ pub(super) fn too_large_resource_version(wanted: u64, current: u64) -> Refusal {
     refusal(504, "Timeout", message, details)
 }
 
-/// The options of a request do not hold together.
-pub(super) fn invalid_options(kind: &str, causes: &[Cause]) -> Refusal {
-    invalid("meta.k8s.io", kind, "", causes)
-}
-
 /// The object of a client is invalid and is not stored.
 pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Refusal {
     let mut texts: Vec<String> = Vec::new();
@@ -144,7 +103,7 @@ pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> 
         [only] => only.clone(),
         _ => format!("[{}]", texts.join(", ")),
     };
-    let message = format!("{} {name:?} is invalid: {problems}", qualified(group, kind));
+    let message = format!("{} {name:?} is invalid: {problems}", qualified(kind, group));
     let details = Details::new(name, group, kind).with_causes(causes.to_vec());
     refusal(422, "Invalid", message, details)
 }

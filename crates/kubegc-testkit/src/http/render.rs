@@ -1,16 +1,17 @@
 //! Objects in a response: in the requested version and the requested form.
 
-use std::sync::Arc;
+use std::{borrow::Borrow, sync::Arc};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
-use kubegc_core::{ApiResource, KubernetesVersion, Timestamp, version::behavior};
-use kubegc_sim::StoredObject;
+use kubegc_core::{ApiResource, KindId, KubernetesVersion, Timestamp, version::behavior};
+use kubegc_sim::{ApiServer, Response, ResponseBody, StoredObject};
 use serde_json::{Value, json};
 
 use super::{
     accept::{Encoding, Form},
     problem::{self, Refusal},
-    table::{self, Rows},
+    reply::Reply,
+    table::{Table, partial},
 };
 
 /// The minor version in which the end of an initial list has an annotation with an empty list: 1.33 has the
@@ -29,10 +30,8 @@ pub(super) struct View {
     pub(super) encoding: Encoding,
     pub(super) resource: ApiResource,
     pub(super) list_kind: String,
-    /// The content of table rows other than the cells.
-    pub(super) rows: Rows,
-    /// The columns that the definition of a custom resource declares.
-    pub(super) printer_columns: Vec<Value>,
+    /// The table that shows its objects.
+    pub(super) table: Table,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +42,33 @@ pub(super) struct ListMeta {
 }
 
 impl View {
+    /// A response of the simulated server, in the requested form. `page` is what the metadata of a list says
+    /// beyond its version.
+    pub(super) fn reply(
+        &self,
+        server: &ApiServer,
+        kind: KindId,
+        response: Response,
+        page: ListMeta,
+    ) -> Result<Reply, Refusal> {
+        let now = server.now();
+        let body = match &response.body {
+            ResponseBody::Object(object) => self.object(&*server.shown(kind, object)?, now)?,
+            ResponseBody::Status(status) => status.to_json(),
+            ResponseBody::Virtual(object) => Value::clone(object),
+            ResponseBody::List(list) => {
+                let meta = ListMeta {
+                    resource_version: list.revision,
+                    ..page
+                };
+                self.list(server, kind, &list.items, &meta)?
+            }
+        };
+        let mut reply = Reply::object(response.code, body);
+        reply.warnings = response.warnings;
+        Ok(reply)
+    }
+
     /// One object.
     pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
         Ok(match self.form {
@@ -51,7 +77,7 @@ impl View {
             Form::PartialList(_) => return Err(self.does_not_fit(false)),
             Form::Table(version) => {
                 let meta = json!({"resourceVersion": object.meta.resource_version.as_str()});
-                table::of(self, version, meta, std::slice::from_ref(object), now)
+                self.rows(version, meta, std::slice::from_ref(object), now)
             }
         })
     }
@@ -59,10 +85,13 @@ impl View {
     /// A list.
     pub(super) fn list(
         &self,
+        server: &ApiServer,
+        kind: KindId,
         items: &[Arc<StoredObject>],
         meta: &ListMeta,
-        now: Timestamp,
     ) -> Result<Value, Refusal> {
+        let items = items.iter().map(|object| server.shown(kind, object));
+        let items: Vec<Arc<StoredObject>> = items.collect::<Result<_, _>>()?;
         let mut metadata = meta.to_json();
         if self.resource.custom && self.form == Form::Object && meta.continue_token.is_none() {
             // Lists of custom resources have no type that leaves it out.
@@ -90,8 +119,21 @@ impl View {
                 })
             }
             Form::Partial(_) => return Err(self.does_not_fit(true)),
-            Form::Table(version) => table::of(self, version, metadata, items, now),
+            Form::Table(version) => self.rows(version, metadata, &items, server.now()),
         })
+    }
+
+    /// A table with a row for each object.
+    fn rows<T: Borrow<StoredObject>>(
+        &self,
+        version: &'static str,
+        metadata: Value,
+        objects: &[T],
+        now: Timestamp,
+    ) -> Value {
+        let (release, resource) = (self.version, &self.resource);
+        self.table
+            .to_json(version, release, resource, metadata, objects, now)
     }
 
     /// One object of a watch.
@@ -118,7 +160,7 @@ impl View {
             Form::Partial(form) | Form::PartialList(form) => ("PartialObjectMetadata", form.to_owned()),
             Form::Table(form) => {
                 let meta = json!({"resourceVersion": revision.to_string()});
-                return table::of::<StoredObject>(self, form, meta, &[], Timestamp::EPOCH);
+                return self.rows::<StoredObject>(form, meta, &[], Timestamp::EPOCH);
             }
         };
         let mut metadata = json!({"resourceVersion": revision.to_string()});
@@ -195,29 +237,4 @@ fn go_type(resource: &ApiResource, kind: &str) -> String {
         (group, _) => group.split('.').next().unwrap_or_default(),
     };
     format!("*{package}.{kind}")
-}
-
-/// An annotation that the API version adds from a field of the internal type.
-const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
-
-/// The metadata of an object, as an object of its own: that of the internal type, before it is converted to a
-/// version.
-pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: &'static str) -> Value {
-    let mut metadata = object.to_json(resource)["metadata"].take();
-    if &*resource.kind == "DaemonSet"
-        && !resource.custom
-        && let Some(annotations) = metadata["annotations"].as_object_mut()
-    {
-        annotations.remove(TEMPLATE_GENERATION);
-        if annotations.is_empty()
-            && let Some(metadata) = metadata.as_object_mut()
-        {
-            metadata.remove("annotations");
-        }
-    }
-    json!({
-        "kind": "PartialObjectMetadata",
-        "apiVersion": version,
-        "metadata": metadata,
-    })
 }

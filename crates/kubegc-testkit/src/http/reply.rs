@@ -10,9 +10,9 @@ use kubegc_sim::Status;
 use serde_json::Value;
 
 use super::{
-    NodeCall, Watch,
-    accept::Encoding,
+    accept::{Encoding, JSON},
     problem::{self, Refusal},
+    protobuf,
 };
 
 /// A response before it is converted to HTTP.
@@ -20,34 +20,19 @@ use super::{
 pub(super) struct Reply {
     pub(super) code: u16,
     body: Body,
+    encoding: Encoding,
+    /// Parameters of the media type of an object, such as `;v=v2`.
+    pub(super) parameters: String,
     pub(super) warnings: Vec<String>,
-    retry_after_s: Option<u64>,
 }
 
 #[derive(Clone, Debug)]
 enum Body {
-    Object {
-        object: Value,
-        encoding: Encoding,
-        /// Parameters of the media type, such as `;v=v2`.
-        parameters: String,
-    },
-    Bytes(&'static str, Bytes),
+    Object(Value),
+    /// A media type, and a text of it.
+    Text(&'static str, &'static [u8]),
 }
 
-pub(super) enum Outcome {
-    Whole(Reply),
-    Stream(Watch),
-    Node(Box<NodeCall>),
-}
-
-impl From<Reply> for Outcome {
-    fn from(reply: Reply) -> Self {
-        Self::Whole(reply)
-    }
-}
-
-pub(super) const JSON: &str = "application/json";
 /// A path that nothing is served at gets a JSON Status, not a plain text. Its body is assumed to be that of
 /// an unknown resource of a built-in group.
 const UNKNOWN_PATHS_GET_A_STATUS: Behavior = Behavior::since(38, 0, "kubernetes #138219");
@@ -55,68 +40,49 @@ const UNKNOWN_PATHS_GET_A_STATUS: Behavior = Behavior::since(38, 0, "kubernetes 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 impl Reply {
+    const fn new(code: u16, body: Body) -> Self {
+        Self {
+            code,
+            body,
+            encoding: Encoding::Json,
+            parameters: String::new(),
+            warnings: Vec::new(),
+        }
+    }
+
     /// A response with an object, in JSON unless it is [encoded](Self::encoded) otherwise.
-    pub(super) fn object(code: u16, object: Value) -> Self {
-        let retry_after_s = object["details"]["retryAfterSeconds"].as_u64();
-        Self {
-            code,
-            body: Body::Object {
-                object,
-                encoding: Encoding::Json,
-                parameters: String::new(),
-            },
-            warnings: Vec::new(),
-            retry_after_s: retry_after_s.filter(|_| code >= 400),
-        }
+    pub(super) const fn object(code: u16, object: Value) -> Self {
+        Self::new(code, Body::Object(object))
     }
 
-    pub(super) fn plain(code: u16, text: &'static str) -> Self {
-        Self::bytes(code, PLAIN, text.as_bytes())
+    pub(super) const fn plain(code: u16, text: &'static str) -> Self {
+        Self::text(code, PLAIN, text.as_bytes())
     }
 
-    pub(super) fn bytes(code: u16, content_type: &'static str, body: &'static [u8]) -> Self {
-        Self {
-            code,
-            body: Body::Bytes(content_type, Bytes::from_static(body)),
-            warnings: Vec::new(),
-            retry_after_s: None,
-        }
+    pub(super) const fn text(code: u16, content_type: &'static str, text: &'static [u8]) -> Self {
+        Self::new(code, Body::Text(content_type, text))
     }
 
-    pub(super) fn encoded(mut self, with: Encoding) -> Self {
-        if let Body::Object { encoding, .. } = &mut self.body {
-            *encoding = with;
-        }
-        self
-    }
-
-    pub(super) fn with_parameters(mut self, of_type: String) -> Self {
-        if let Body::Object { parameters, .. } = &mut self.body {
-            *parameters = of_type;
-        }
+    pub(super) fn encoded(mut self, encoding: Encoding) -> Self {
+        self.encoding = encoding;
         self
     }
 
     pub(super) fn page_not_found(version: KubernetesVersion) -> Self {
         if version.has(UNKNOWN_PATHS_GET_A_STATUS) {
-            problem::not_found().into()
+            problem::unserved().into()
         } else {
             Self::plain(404, "404 page not found\n")
         }
     }
 
     pub(super) fn into_http(self) -> http::Response<Bytes> {
-        let (content_type, body) = match self.body {
-            Body::Bytes(content_type, body) => (HeaderValue::from_static(content_type), body),
-            Body::Object {
-                object,
-                encoding,
-                parameters,
-            } => match encoding.encode(&object) {
+        let (content_type, body) = match &self.body {
+            Body::Text(content_type, text) => ((*content_type).to_owned(), Bytes::from_static(text)),
+            Body::Object(object) => match encode(object, self.encoding) {
                 Ok(bytes) => {
-                    let content_type = format!("{}{parameters}", encoding.media_type());
-                    let json = HeaderValue::from_static(JSON);
-                    (HeaderValue::try_from(content_type).unwrap_or(json), bytes.into())
+                    let content_type = format!("{}{}", self.encoding.media_type(), self.parameters);
+                    (content_type, bytes.into())
                 }
                 // Ends: the refusal is in JSON, which has every object.
                 Err(why) => return Self::from(problem::internal(why)).into_http(),
@@ -126,8 +92,12 @@ impl Reply {
         // Codes come from the server's own table of responses: all lie between 200 and 599.
         *response.status_mut() = http::StatusCode::from_u16(self.code).unwrap_or_default();
         let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, content_type);
-        if let Some(seconds) = self.retry_after_s {
+        let json = HeaderValue::from_static(JSON);
+        headers.insert(CONTENT_TYPE, content_type.try_into().unwrap_or(json));
+        if let Body::Object(object) = &self.body
+            && let Some(seconds) = object["details"]["retryAfterSeconds"].as_u64()
+            && self.code >= 400
+        {
             headers.insert(RETRY_AFTER, seconds.into());
         }
         // A header cannot carry every text.
@@ -140,6 +110,16 @@ impl Reply {
         }
         response
     }
+}
+
+fn encode(object: &Value, encoding: Encoding) -> Result<Vec<u8>, String> {
+    if encoding == Encoding::Protobuf {
+        return protobuf::encode(object);
+    }
+    // A value has text keys and finite numbers only: it can be written.
+    let mut bytes = serde_json::to_vec(object).unwrap_or_default();
+    bytes.push(b'\n');
+    Ok(bytes)
 }
 
 impl From<Refusal> for Reply {

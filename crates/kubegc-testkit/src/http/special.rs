@@ -12,6 +12,7 @@ use super::{
     discovery,
     problem::{self, Refusal},
     reply::Reply,
+    resources,
 };
 
 /// The media type with which clients request the schema.
@@ -65,10 +66,10 @@ fn described(
     group: &str,
     reply: Option<Reply>,
 ) -> Result<Option<Reply>, Refusal> {
-    let is_builtin = discovery::is_builtin(server, group);
+    let is_builtin = resources::is_builtin(server, group);
     let Some(reply) = reply else {
         return if is_builtin {
-            Err(problem::not_found())
+            Err(problem::unserved())
         } else {
             Ok(None)
         };
@@ -111,7 +112,7 @@ fn schema(request: &http::Request<Bytes>) -> Reply {
     let accepted = request.headers().get(ACCEPT);
     let accepted = accepted.and_then(|value| value.to_str().ok());
     if accepted.is_some_and(|text| text.contains(SCHEMA_ASKED)) {
-        return Reply::bytes(200, SCHEMA_ANSWERED, EMPTY);
+        return Reply::text(200, SCHEMA_ANSWERED, EMPTY);
     }
     Reply::object(
         200,

@@ -7,23 +7,23 @@
 
 use std::borrow::Borrow;
 
-use kubegc_core::{KubernetesVersion, Timestamp};
+use kubegc_core::{ApiResource, KubernetesVersion, Timestamp};
 use kubegc_sim::StoredObject;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    cells::{self, Cell},
+    cells::{self, Cell, human_duration},
     json_path,
     problem::{self, Refusal},
     query::Query,
-    render::{self, View},
 };
 
 /// The content of a row other than its cells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Rows {
     CellsOnly,
+    #[default]
     Metadata,
     Objects,
 }
@@ -60,42 +60,75 @@ struct Column {
     cell: Cell,
 }
 
-pub(super) fn of<T: Borrow<StoredObject>>(
-    view: &View,
-    version: &'static str,
-    metadata: Value,
-    objects: &[T],
-    now: Timestamp,
-) -> Value {
-    let columns = columns_of(view);
-    let (release, resource) = (view.version, &*view.resource.resource);
-    let rows = objects.iter().map(|object| {
-        let object: &StoredObject = object.borrow();
-        let shown = object.to_json(&view.resource);
-        let cell = |column: &Column| match &column.cell {
-            Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
-            Cell::Count(pointer) => cells::count(&shown, pointer).into(),
-            Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
-            Cell::Call(call) => cells::computed(release, call, &shown, now),
+/// The columns of the table of a resource, and the content of its rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Table {
+    columns: Vec<Column>,
+    rows: Rows,
+}
+
+impl Table {
+    /// `printer_columns` are those that the definition of a custom resource declares.
+    pub(super) fn new(
+        release: KubernetesVersion,
+        resource: &ApiResource,
+        printer_columns: &[Value],
+        rows: Rows,
+    ) -> Self {
+        let listed = |key: &str| listed(key, release);
+        let columns = if resource.custom {
+            let mut columns = listed("=custom").unwrap_or_default();
+            if !printer_columns.is_empty() {
+                columns.truncate(1);
+            }
+            columns.extend(printer_columns.iter().map(custom_column));
+            columns
+        } else {
+            let own = listed(&resource.resource).or_else(|| listed("=builtin"));
+            own.unwrap_or_default()
         };
-        let mut row = json!({"cells": columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
-        match view.rows {
-            Rows::CellsOnly => {}
-            Rows::Metadata => row["object"] = render::partial(object, &view.resource, version),
-            Rows::Objects => row["object"] = shown,
-        }
-        if let Some(condition) = cells::condition(resource, object) {
-            row["conditions"] = json!([condition]);
-        }
-        row
-    });
-    json!({
-        "kind": "Table",
-        "apiVersion": version,
-        "metadata": metadata,
-        "rows": rows.collect::<Vec<_>>(),
-        "columnDefinitions": columns.iter().filter(|column| !column.of_type.is_empty()).collect::<Vec<_>>(),
-    })
+        Self { columns, rows }
+    }
+
+    /// The table of some objects, in a version of the form.
+    pub(super) fn to_json<T: Borrow<StoredObject>>(
+        &self,
+        version: &'static str,
+        release: KubernetesVersion,
+        resource: &ApiResource,
+        metadata: Value,
+        objects: &[T],
+        now: Timestamp,
+    ) -> Value {
+        let rows = objects.iter().map(|object| {
+            let object: &StoredObject = object.borrow();
+            let shown = object.to_json(resource);
+            let cell = |column: &Column| match &column.cell {
+                Cell::Value(pointer, missing) => cells::value(&shown, pointer, missing),
+                Cell::Count(pointer) => cells::count(&shown, pointer).into(),
+                Cell::Path(path) => custom_cell(&shown, path, &column.of_type, now),
+                Cell::Call(call) => cells::computed(release, call, &shown, now),
+            };
+            let mut row = json!({"cells": self.columns.iter().map(cell).collect::<Vec<_>>(), "object": null});
+            match self.rows {
+                Rows::CellsOnly => {}
+                Rows::Metadata => row["object"] = partial(object, resource, version),
+                Rows::Objects => row["object"] = shown,
+            }
+            if let Some(condition) = cells::condition(&resource.resource, object) {
+                row["conditions"] = json!([condition]);
+            }
+            row
+        });
+        let defined = self.columns.iter().filter(|column| !column.of_type.is_empty());
+        json!({
+            "kind": "Table",
+            "apiVersion": version,
+            "metadata": metadata,
+            "rows": rows.collect::<Vec<_>>(),
+            "columnDefinitions": defined.collect::<Vec<_>>(),
+        })
+    }
 }
 
 /// The columns of the table as the file has them.
@@ -152,36 +185,23 @@ fn column(line: &str, release: KubernetesVersion) -> Option<Column> {
     })
 }
 
-fn columns_of(view: &View) -> Vec<Column> {
-    let resource = &view.resource;
-    let listed = |key: &str| listed(key, view.version);
-    if !resource.custom {
-        let own = listed(&resource.resource).or_else(|| listed("=builtin"));
-        return own.unwrap_or_default();
-    }
-    let mut columns = listed("=custom").unwrap_or_default();
-    if !view.printer_columns.is_empty() {
-        columns.truncate(1);
-    }
-    let text = |column: &Value, key: &str| column[key].as_str().unwrap_or_default().to_owned();
-    columns.extend(view.printer_columns.iter().map(|column| {
-        let path = text(column, "jsonPath");
-        let description = match text(column, "description") {
-            text if text.is_empty() => {
+/// The column that a definition declares.
+fn custom_column(declared: &Value) -> Column {
+    let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
+    let path = text("jsonPath");
+    Column {
+        name: text("name"),
+        of_type: text("type"),
+        format: text("format"),
+        description: match text("description") {
+            none if none.is_empty() => {
                 format!("Custom resource definition column (in JSONPath format): {path}")
             }
             text => text,
-        };
-        Column {
-            name: text(column, "name"),
-            of_type: text(column, "type"),
-            format: text(column, "format"),
-            priority: column["priority"].as_i64().unwrap_or(0),
-            description,
-            cell: Cell::Path(path),
-        }
-    }));
-    columns
+        },
+        priority: declared["priority"].as_i64().unwrap_or(0),
+        cell: Cell::Path(path),
+    }
 }
 
 fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Value {
@@ -205,27 +225,29 @@ fn custom_cell(object: &Value, path: &str, of_type: &str, now: Timestamp) -> Val
     }
 }
 
-/// A duration as people read it: two units if the number is small, one if it is not.
-pub(super) fn human_duration(seconds: i64) -> String {
-    let (minutes, hours) = (seconds / 60, seconds / 3600);
-    let (days, years) = (hours / 24, hours / 24 / 365);
-    let two = |great: i64, unit: &str, small: i64, small_unit: &str| match small {
-        0 => format!("{great}{unit}"),
-        _ => format!("{great}{unit}{small}{small_unit}"),
-    };
-    match () {
-        () if seconds < -1 => "<invalid>".to_owned(),
-        () if seconds < 0 => "0s".to_owned(),
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if hours < 192 => two(days, "d", hours % 24, "h"),
-        () if years < 2 => format!("{days}d"),
-        () if years < 8 => two(years, "y", days % 365, "d"),
-        () => format!("{years}y"),
+/// An annotation that the API version adds from a field of the internal type.
+const TEMPLATE_GENERATION: &str = "deprecated.daemonset.template.generation";
+
+/// The metadata of an object, as an object of its own: that of the internal type, before it is converted to a
+/// version.
+pub(super) fn partial(object: &StoredObject, resource: &ApiResource, version: &'static str) -> Value {
+    let mut metadata = object.to_json(resource)["metadata"].take();
+    if &*resource.kind == "DaemonSet"
+        && !resource.custom
+        && let Some(annotations) = metadata["annotations"].as_object_mut()
+    {
+        annotations.remove(TEMPLATE_GENERATION);
+        if annotations.is_empty()
+            && let Some(metadata) = metadata.as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
     }
+    json!({
+        "kind": "PartialObjectMetadata",
+        "apiVersion": version,
+        "metadata": metadata,
+    })
 }
 
 #[cfg(test)]
@@ -264,33 +286,5 @@ mod tests {
         assert_eq!(cells::value(&shown, "/metadata/name", &json!(0)), 0);
         assert_eq!(cells::value(&shown, "/spec", &json!(false)), false);
         assert_eq!(cells::count(&shown, "/metadata"), 1);
-    }
-
-    #[test]
-    fn durations_read_as_upstream_writes_them() {
-        for (seconds, expected) in [
-            (-5, "<invalid>"),
-            (-1, "0s"),
-            (0, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (125, "2m5s"),
-            (600, "10m"),
-            (10_799, "179m"),
-            (10_800, "3h"),
-            (3 * 3600 + 61, "3h1m"),
-            (8 * 3600, "8h"),
-            (47 * 3600, "47h"),
-            (48 * 3600, "2d"),
-            (49 * 3600, "2d1h"),
-            (8 * 86_400, "8d"),
-            (729 * 86_400, "729d"),
-            (730 * 86_400, "2y"),
-            (731 * 86_400, "2y1d"),
-            (9 * 365 * 86_400, "9y"),
-            (i64::MAX, "292471208677y"),
-        ] {
-            assert_eq!(human_duration(seconds), expected, "{seconds}");
-        }
     }
 }

@@ -7,15 +7,15 @@
 use std::sync::Arc;
 
 use http::Method;
-use kubegc_core::{ApiResource, KindId, identity::split_api_version};
+use kubegc_core::{ApiResource, KindId};
 use kubegc_sim::{ApiServer, Details, StoredObject, Subresource};
 
 use super::{
     Call, Verb,
     call::segments,
-    discovery,
     problem::{self, Refusal},
     reply::Reply,
+    resources,
 };
 
 /// Finds the kind that a call is about.
@@ -24,8 +24,8 @@ use super::{
 /// The error is the whole response if there is no such target: not found, or the method is not allowed.
 pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<KindId, Box<Reply>> {
     let missing = || {
-        Err(Box::new(if discovery::is_builtin(server, &call.group) {
-            problem::not_found().into()
+        Err(Box::new(if resources::is_builtin(server, &call.group) {
+            problem::unserved().into()
         } else {
             Reply::page_not_found(server.version())
         }))
@@ -48,7 +48,7 @@ pub(super) fn find(server: &ApiServer, call: &Call, method: &Method) -> Result<K
     }
     let verb = call.verb.as_str();
     let taken = if call.subresource.is_empty() {
-        fits(call, collection) && discovery::verbs(resource).contains(&verb)
+        fits(call, collection) && resources::verbs(resource).contains(&verb)
     } else {
         match find_part(server, kind, &call.subresource) {
             Some(part) => part.verbs.contains(&verb),
@@ -110,56 +110,8 @@ fn unsupported(call: &Call, resource: &ApiResource) -> Refusal {
 
 /// The subresource of this name, if the resource has it and it is served here: `proxy` is not.
 fn find_part(server: &ApiServer, kind: KindId, name: &str) -> Option<Subresource> {
-    let mut served = parts(server, kind)
+    let mut served = resources::parts(server, kind)
         .into_iter()
         .filter(|part| part.name != "proxy");
     served.find(|part| part.name == name)
-}
-
-/// All subresources of a resource, served here or not.
-pub(super) fn parts(server: &ApiServer, kind: KindId) -> Vec<Subresource> {
-    let of_nodes = of_nodes(&server.catalog()[kind]);
-    [server.subresources(kind).as_slice(), of_nodes].concat()
-}
-
-/// Group and version of the kind that a subresource is of, if that is not the resource's own.
-pub(super) fn group_version(part: &Subresource) -> Option<(&'static str, &'static str)> {
-    (!part.api_version.is_empty()).then(|| split_api_version(part.api_version))
-}
-
-/// The subresources of built-in resources that nodes and the token issuer serve.
-fn of_nodes(resource: &ApiResource) -> &'static [Subresource] {
-    const CONNECT: &[&str] = &["create", "get"];
-    const PROXY: &[&str] = &["create", "delete", "get", "patch", "update"];
-    const fn part(name: &'static str, kind: &'static str, verbs: &'static [&'static str]) -> Subresource {
-        Subresource {
-            name,
-            api_version: "",
-            kind,
-            verbs,
-        }
-    }
-    const PODS: &[Subresource] = &[
-        part("attach", "PodAttachOptions", CONNECT),
-        part("exec", "PodExecOptions", CONNECT),
-        part("log", "Pod", &["get"]),
-        part("portforward", "PodPortForwardOptions", CONNECT),
-        part("proxy", "PodProxyOptions", PROXY),
-    ];
-    const ACCOUNTS: &[Subresource] = &[Subresource {
-        name: "token",
-        api_version: "authentication.k8s.io/v1",
-        kind: "TokenRequest",
-        verbs: &["create"],
-    }];
-    if !resource.group.is_empty() {
-        return &[];
-    }
-    match &*resource.resource {
-        "pods" => PODS,
-        "nodes" => const { &[part("proxy", "NodeProxyOptions", PROXY)] },
-        "services" => const { &[part("proxy", "ServiceProxyOptions", PROXY)] },
-        "serviceaccounts" => ACCOUNTS,
-        _ => &[],
-    }
 }

@@ -123,45 +123,40 @@ impl Watch {
         }
         let mut lines = self.lines();
         let batch = self.events_left.map_or(BATCH, |left| left.min(BATCH));
-        while lines.count < batch
+        while !self.is_over
+            && lines.count < batch
             && let Some(object) = self.initial.pop_front()
         {
             self.push(server, &mut lines, "ADDED", &object);
-            if self.is_over {
-                break;
-            }
         }
-        if lines.count > 0 {
-            return lines.into_step(self);
-        }
-        if std::mem::take(&mut self.marks_end_of_list) {
+        if lines.count == 0 && std::mem::take(&mut self.marks_end_of_list) {
             lines.push("BOOKMARK", self.view.bookmark(self.cursor, true));
-            return lines.into_step(self);
         }
-        match server.events_since(self.kind, self.cursor) {
-            Ok(events) => {
-                for event in events {
-                    self.cursor = event.revision;
-                    if let Some((event_type, object)) = self.seen(server, event) {
-                        self.push(server, &mut lines, event_type, &object);
-                    }
-                    if lines.count == batch || self.is_over {
-                        break;
+        if lines.count == 0 {
+            match server.events_since(self.kind, self.cursor) {
+                Ok(events) => {
+                    for event in events {
+                        self.cursor = event.revision;
+                        if let Some((event_type, object)) = self.seen(server, event) {
+                            self.push(server, &mut lines, event_type, &object);
+                        }
+                        if lines.count == batch || self.is_over {
+                            break;
+                        }
                     }
                 }
+                Err(response) if response.code == 410 => {
+                    self.is_over = true;
+                    lines.push("ERROR", problem::of_response(&response).to_json());
+                }
+                // The kind is no longer served.
+                Err(_) => return self.end(),
             }
-            Err(response) if response.code == 410 => {
-                self.is_over = true;
-                lines.push("ERROR", problem::of_response(&response).to_json());
-                return lines.into_step(self);
-            }
-            // The kind is no longer served.
-            Err(_) => return self.end(),
         }
-        if lines.count > 0 {
-            return lines.into_step(self);
+        match lines.count {
+            0 => self.idle(server),
+            _ => lines.into_step(self),
         }
-        self.idle(server)
     }
 
     /// The revision up to which every change has been sent.
@@ -210,7 +205,6 @@ impl Watch {
 
     fn idle(&mut self, server: &ApiServer) -> WatchStep {
         let now = server.now();
-        let is_over = now >= self.ends_at;
         if let Some(due) = self.bookmark_at
             && now >= due
         {
@@ -220,7 +214,7 @@ impl Watch {
             lines.push("BOOKMARK", self.view.bookmark(revision, false));
             return lines.into_step(self);
         }
-        if is_over {
+        if now >= self.ends_at {
             return self.end();
         }
         let until = self.bookmark_at.map_or(self.ends_at, |due| due.min(self.ends_at));

@@ -10,12 +10,12 @@ use kubegc_sim::{ApiServer, ApplyOptions, Response, ResponseBody, StoredObject};
 use serde_json::Value;
 
 use super::{
-    Call, ObjectRequest, Verb, body,
+    Call, ObjectRequest, Verb,
+    accept::{PROTOBUF, YAML},
+    body,
     options::{self, ListOptions},
     page,
     problem::{self, Cause, Refusal},
-    protobuf::PROTOBUF,
-    read::collection_namespace,
     render::ListMeta,
     reply::Reply,
     review, token,
@@ -92,7 +92,7 @@ impl ObjectRequest<'_> {
         if response.is_success() {
             response.warnings.append(&mut warnings);
         }
-        self.render(server, response, ListMeta::default())
+        self.view.reply(server, kind, response, ListMeta::default())
     }
 
     /// The body, which holds an object of the kind or of its subresource.
@@ -125,7 +125,7 @@ impl ObjectRequest<'_> {
             return Ok(Vec::new());
         };
         let unknown = server.unknown_fields(self.kind, body, false);
-        let is_yaml = format == body::YAML;
+        let is_yaml = format == YAML;
         let mut problems: Vec<String> = if is_yaml {
             let repeated = repeated_in_yaml(self.http.body());
             let repeated = repeated.map(|(line, key)| format!("line {line}: key {key:?} already set in map"));
@@ -184,36 +184,6 @@ impl ObjectRequest<'_> {
         Err(problem::invalid("", "", "", &[cause]))
     }
 
-    /// A response of the simulated server, in the requested form. `page` is what the metadata of a list
-    /// says beyond its version.
-    pub(super) fn render(
-        &self,
-        server: &ApiServer,
-        response: Response,
-        page: ListMeta,
-    ) -> Result<Reply, Refusal> {
-        let now = server.now();
-        let body = match &response.body {
-            ResponseBody::Object(object) => {
-                let shown = server.shown(self.kind, object)?;
-                self.view.object(&shown, now)?
-            }
-            ResponseBody::Status(status) => status.to_json(),
-            ResponseBody::Virtual(object) => Value::clone(object),
-            ResponseBody::List(list) => {
-                let meta = ListMeta {
-                    resource_version: list.revision,
-                    ..page
-                };
-                let items = shown_all(server, self.kind, &list.items)?;
-                self.view.list(&items, &meta, now)?
-            }
-        };
-        let mut reply = Reply::object(response.code, body);
-        reply.warnings = response.warnings;
-        Ok(reply)
-    }
-
     /// Performs a write, or, in a dry run, only computes its response.
     fn store(&self, server: &mut ApiServer, work: impl FnOnce(&mut ApiServer) -> Response) -> Response {
         if !self.call.dry_run {
@@ -256,12 +226,12 @@ impl ObjectRequest<'_> {
     /// Deletes the objects that a list with the same options returns.
     fn delete_collection(&self, server: &mut ApiServer) -> Result<Reply, Refusal> {
         let options = options::delete_options(self.query, self.http, server.version())?;
-        let list = ListOptions::read(self.query, self.call.verb, server.version())?;
+        let list = ListOptions::read(self.query, false, server.version())?;
         let checked = server.check_filter(self.kind, &list.filter);
         checked.map_err(|response| problem::of_response(&response))?;
-        let page = page::of(server, self.kind, collection_namespace(self.call), &list)?;
+        let page = page::of(server, self.kind, self.call.collection_namespace(), &list)?;
         let response = server.delete_objects(self.kind, page.items, &options);
-        self.render(server, response, page.meta)
+        self.view.reply(server, self.kind, response, page.meta)
     }
 }
 
@@ -292,16 +262,6 @@ fn repeated_in_yaml(body: &[u8]) -> Option<(usize, String)> {
 fn named(unknown: Vec<String>) -> Vec<String> {
     let unknown = unknown.into_iter();
     unknown.map(|field| format!("unknown field {field:?}")).collect()
-}
-
-/// Objects as a version of the API shows them.
-pub(super) fn shown_all(
-    server: &ApiServer,
-    kind: KindId,
-    objects: &[Arc<StoredObject>],
-) -> Result<Vec<Arc<StoredObject>>, Refusal> {
-    let shown = objects.iter().map(|object| server.shown(kind, object));
-    shown.collect()
 }
 
 /// The response of a dry run: it makes no revision, so the object keeps its version.

@@ -1,12 +1,15 @@
-//! Logs of containers, and the part of them that a request selects.
+//! Logs of containers, the closures that serve them, and the part of them that a request selects.
 
-use std::pin::Pin;
+use std::{pin::Pin, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 use kubegc_core::{Clock, Timestamp};
 
-use crate::{ClusterClock, http::LogRequest};
+use crate::{
+    ClusterClock,
+    http::{LogRequest, PodTarget},
+};
 
 type Lines = Pin<Box<dyn Stream<Item = String> + Send>>;
 
@@ -128,4 +131,50 @@ impl LogBody {
         self.write(self.clock.now(), &line, &mut text);
         Some(text.into())
     }
+}
+
+/// The refusal of a request by a node: an HTTP status and the kubelet's text.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{message}")]
+pub struct NodeError {
+    /// HTTP status, 400 to 599; anything else counts as 500.
+    pub code: u16,
+    pub message: String,
+}
+
+impl NodeError {
+    pub fn new(code: u16, message: &str) -> Self {
+        Self {
+            code: if matches!(code, 400..=599) { code } else { 500 },
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// The pods and containers that a closure serves.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    pub(super) pod: Option<(Arc<str>, Arc<str>)>,
+    pub(super) container: Option<Arc<str>>,
+}
+
+impl Selection {
+    fn selects(&self, target: &PodTarget) -> bool {
+        let (pod, container) = (self.pod.as_ref(), self.container.as_deref());
+        pod.is_none_or(|(namespace, name)| **namespace == *target.namespace && **name == *target.pod)
+            && container.is_none_or(|container| container == target.container)
+    }
+}
+
+pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
+
+/// The closures of a test, in the order in which they were registered.
+pub(crate) type Handlers = Vec<(Selection, LogHandler)>;
+
+/// The closure that serves the log of a container: the latest one.
+pub(crate) fn find(handlers: &Handlers, target: &PodTarget) -> Option<LogHandler> {
+    let mut latest = handlers.iter().rev();
+    let found = latest.find(|(selection, _)| selection.selects(target));
+    found.map(|(_, handler)| Arc::clone(handler))
 }

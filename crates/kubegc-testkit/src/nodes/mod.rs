@@ -1,34 +1,14 @@
 //! Closures of a test that respond as the nodes: logs of containers.
 
-mod log;
+pub(crate) mod log;
 
 use std::sync::Arc;
 
-pub use log::Log;
+pub use log::{Log, NodeError};
 
-use crate::{
-    Cluster,
-    http::{LogRequest, PodTarget},
-};
+use log::{LogHandler, Selection};
 
-/// The refusal of a request by a node: an HTTP status and the kubelet's text.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
-#[error("{message}")]
-pub struct NodeError {
-    /// HTTP status, 400 to 599; anything else counts as 500.
-    pub code: u16,
-    pub message: String,
-}
-
-impl NodeError {
-    pub fn new(code: u16, message: &str) -> Self {
-        Self {
-            code: if matches!(code, 400..=599) { code } else { 500 },
-            message: message.to_owned(),
-        }
-    }
-}
+use crate::{Cluster, http::LogRequest};
 
 /// The nodes of a cluster, played by closures. Made by [`Cluster::nodes`].
 ///
@@ -56,33 +36,6 @@ impl NodeError {
 pub struct Nodes<'a> {
     cluster: &'a Cluster,
     pods: Selection,
-}
-
-/// The pods and containers that a closure serves.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Selection {
-    pod: Option<(Arc<str>, Arc<str>)>,
-    container: Option<Arc<str>>,
-}
-
-impl Selection {
-    fn selects(&self, target: &PodTarget) -> bool {
-        let (pod, container) = (self.pod.as_ref(), self.container.as_deref());
-        pod.is_none_or(|(namespace, name)| **namespace == *target.namespace && **name == *target.pod)
-            && container.is_none_or(|container| container == target.container)
-    }
-}
-
-pub(crate) type LogHandler = Arc<dyn Fn(&LogRequest) -> Result<Log, NodeError> + Send + Sync>;
-
-/// The closures of a test, in the order in which they were registered.
-pub(crate) type Handlers = Vec<(Selection, LogHandler)>;
-
-/// The closure that serves the log of a container: the latest one.
-pub(crate) fn find(handlers: &Handlers, target: &PodTarget) -> Option<LogHandler> {
-    let mut latest = handlers.iter().rev();
-    let found = latest.find(|(selection, _)| selection.selects(target));
-    found.map(|(_, handler)| Arc::clone(handler))
 }
 
 impl Cluster {

@@ -3,8 +3,7 @@
 use kubegc_core::{Behavior, KubernetesVersion, Timestamp};
 use serde_json::{Value, json};
 
-use super::{NONE, condition_of, first_of, items, number_or_text, or_none, plain, since};
-use crate::http::table::human_duration;
+use super::{NONE, condition_of, first_of, human_duration, items, number_or_text, or_none, plain, since};
 
 /// The restarts of a pod are a text, with the time since the last one.
 const LAST_RESTARTS_ARE_SHOWN: Behavior = Behavior::since(22, 0, "kubernetes #100142");

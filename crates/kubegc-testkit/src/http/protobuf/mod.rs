@@ -18,8 +18,6 @@ use serde_json::{Map, Number, Value};
 use table::{Field, Message, Shape, Type};
 use wire::{Reader, Wire, put_bytes, put_double, put_int};
 
-pub(super) const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
-
 /// The first bytes of an object; the message `Unknown` of `k8s.io/apimachinery/pkg/runtime` follows.
 const PREFIX: &[u8] = b"k8s\0";
 /// The deepest nesting of messages. Only the schemas of definitions are recursive.

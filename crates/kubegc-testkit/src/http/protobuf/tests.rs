@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
-use crate::http::discovery;
+use crate::http::resources;
 
 /// A ConfigMap with the name `a` and the entry `k: v`, field by field.
 fn config_map() -> (Value, Vec<u8>) {
@@ -55,7 +55,7 @@ fn every_kind_that_a_server_has_by_default_has_a_message() {
         for (_, resource) in Catalog::builtin(version).iter() {
             let (api_version, kind) = (resource.api_version(), &*resource.kind);
             // One kind only lends its name to a subresource.
-            let is_served = !discovery::verbs(resource).is_empty();
+            let is_served = !resources::verbs(resource).is_empty();
             assert_eq!(has_message(&api_version, kind), is_served, "{api_version} {kind}");
             if resource.verbs.list {
                 assert!(

@@ -71,9 +71,18 @@ pub(crate) fn object(address: Address<'_>, subresource: Option<&str>) -> Result<
 /// [`IsValidPathSegmentName`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/staging/src/k8s.io/apimachinery/pkg/api/validation/path/name.go).
 fn segment<'a>(what: &str, text: &'a str) -> Result<&'a str, StoreError> {
     if matches!(text, "" | "." | "..") || text.contains(['/', '%']) {
-        return Err(super::http::not_sent(format!("{text:?} cannot be a {what}")));
+        return Err(not_sent(format!("{text:?} cannot be a {what}")));
     }
     Ok(text)
+}
+
+/// The error of a request that cannot be sent.
+pub(crate) fn not_sent(message: String) -> StoreError {
+    StoreError::Refused {
+        code: 400,
+        message,
+        retry_after: None,
+    }
 }
 
 fn encode(to: &mut String, text: &str) {

@@ -10,9 +10,13 @@ use kubegc_core::StoreError;
 use serde_json::Value;
 use tracing::Instrument as _;
 
-use super::url::Url;
+use crate::{
+    metrics,
+    url::{Url, not_sent},
+};
 
-pub(crate) const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
+pub(crate) const JSON: &str = "application/json";
+const USER_AGENT: &str = concat!("kubegc/", env!("CARGO_PKG_VERSION"));
 /// Timeout of a request that is not a watch. The API server has the same timeout.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -78,7 +82,7 @@ pub(crate) async fn send(client: &Client, request: HttpRequest<'_>) -> Result<By
             }
         };
         let response = tokio::time::timeout(TIMEOUT, whole).await.unwrap_or_else(|_| {
-            crate::metrics::request("<error>", &method);
+            metrics::request("<error>", &method);
             Err(StoreError::Unknown {
                 message: format!("no response within {} s", TIMEOUT.as_secs()),
             })
@@ -121,8 +125,8 @@ pub(crate) async fn open(
         .map_err(|error| not_sent(format!("{} cannot be sent: {error}", request.url.as_str())))?;
     let response = client.send(built).await;
     match &response {
-        Ok(response) => crate::metrics::request(response.status().as_str(), &method),
-        Err(_) => crate::metrics::request("<error>", &method),
+        Ok(response) => metrics::request(response.status().as_str(), &method),
+        Err(_) => metrics::request("<error>", &method),
     }
     response.map_err(|error| match &error {
         kube::Error::Api(status) => of_status(status),
@@ -208,6 +212,13 @@ fn proves_absence(body: &[u8], name: &str) -> bool {
     said["kind"] == "Status" && said["reason"] == "NotFound" && said["details"]["name"] == name
 }
 
+/// The error of a success that cannot be read.
+pub(crate) fn unreadable(problem: impl std::fmt::Display) -> StoreError {
+    StoreError::Unknown {
+        message: format!("the response cannot be read: {problem}"),
+    }
+}
+
 /// Maximum number of bytes of a response without a status that are part of a message.
 const MESSAGE_BYTES_MAX: usize = 512;
 
@@ -223,15 +234,6 @@ pub(crate) fn of_event(status: &Value) -> StoreError {
     let retry_after = status["details"]["retryAfterSeconds"].as_u64();
     let message = status["message"].as_str().unwrap_or_default();
     StoreError::from_status(code, message.to_owned(), retry_after.map(Duration::from_secs))
-}
-
-/// The error of a request that cannot be sent.
-pub(crate) fn not_sent(message: String) -> StoreError {
-    StoreError::Refused {
-        code: 400,
-        message,
-        retry_after: None,
-    }
 }
 
 #[cfg(test)]
