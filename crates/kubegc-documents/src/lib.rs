@@ -19,6 +19,7 @@ pub mod body;
 pub mod details;
 mod documents;
 mod encoding;
+mod fields;
 #[doc(hidden)]
 pub mod flaw;
 #[doc(hidden)]

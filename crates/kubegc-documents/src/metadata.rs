@@ -73,7 +73,7 @@ impl Store {
         let extra = Extra {
             deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
             deletion_grace_period_seconds: meta.deletion_grace_period_seconds.get().copied(),
-            finalizers: self.finalizers(meta.finalizers.get().map_or(&[], Vec::as_slice)),
+            finalizers: self.finalizer_list(meta.finalizers.get().map_or(&[], Vec::as_slice)),
         };
         let extra = if extra == Extra::default() {
             0
@@ -111,13 +111,13 @@ impl Store {
         }
     }
 
-    fn finalizers(&mut self, names: &[Soft<Text<'_>>]) -> u32 {
+    fn finalizer_list(&mut self, names: &[Soft<Text<'_>>]) -> u32 {
         let numbers: Vec<u32> = names
             .iter()
             .filter_map(Soft::get)
             .map(|name| self.texts.number(name.as_str()))
             .collect();
-        self.finalizer_lists.number(&numbers)
+        self.finalizer_lists.number(&*numbers)
     }
 
     fn labels(&mut self, meta: &Meta<'_>) -> u32 {
@@ -135,7 +135,7 @@ impl Store {
         labels.reverse();
         labels.sort_by_key(|&(key, _)| key);
         labels.dedup_by_key(|&mut (key, _)| key);
-        let number = self.label_sets.number(&labels);
+        let number = self.label_sets.number(&*labels);
         self.labels_scratch = labels;
         number
     }

@@ -4,15 +4,13 @@
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
-use std::{collections::BTreeMap, hash::BuildHasher, ops::Range, sync::Arc};
+use std::{ops::Range, sync::Arc};
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid, identity::split_api_version};
 
 use crate::{
     Details, ObjectName,
-    texts::{Sequences, TextId, Texts},
+    texts::{Numbered, TextId, Texts},
 };
 
 /// Number of a kind and version in the store.
@@ -99,14 +97,15 @@ pub struct OwnerRecord {
 pub struct Store {
     pub texts: Texts,
     pub records: Vec<Record>,
-    pub types: Vec<(TextId, TextId)>,
-    type_numbers: BTreeMap<(TextId, TextId), TypeId>,
-    pub label_sets: Sequences<(TextId, TextId)>,
-    pub finalizer_lists: Sequences<TextId>,
+    /// The apiVersion and the kind of each type.
+    pub types: Numbered<(TextId, TextId)>,
+    /// Sorted by key. Number 0 is the empty one.
+    pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
+    /// Number 0 is the empty one.
+    pub finalizer_lists: Numbered<Box<[TextId]>>,
     pub owners: Vec<OwnerRecord>,
     pub extras: Vec<Extra>,
-    details: Vec<Arc<Details>>,
-    details_numbers: HashTable<u32>,
+    details: Numbered<Arc<Details>>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
     pub labels_scratch: Vec<(TextId, TextId)>,
@@ -114,40 +113,32 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self {
+        let mut store = Self {
             texts: Texts::default(),
             records: Vec::new(),
-            types: Vec::new(),
-            type_numbers: BTreeMap::new(),
-            label_sets: Sequences::default(),
-            finalizer_lists: Sequences::default(),
+            types: Numbered::default(),
+            label_sets: Numbered::default(),
+            finalizer_lists: Numbered::default(),
             owners: Vec::new(),
             extras: vec![Extra::default()],
-            details: Vec::new(),
-            details_numbers: HashTable::new(),
+            details: Numbered::default(),
             files: Vec::new(),
             labels_scratch: Vec::new(),
-        }
+        };
+        store.label_sets.add(Box::default());
+        store.finalizer_lists.add(Box::default());
+        store
     }
 }
 
 impl Store {
     pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
-        self.type_number(key)
-    }
-
-    fn type_number(&mut self, key: (TextId, TextId)) -> TypeId {
-        let next = self.types.len() as TypeId;
-        let id = *self.type_numbers.entry(key).or_insert(next);
-        if id == next {
-            self.types.push(key);
-        }
-        id
+        self.types.add(key)
     }
 
     pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
-        let (api_version, kind) = self.types[id as usize];
+        let (api_version, kind) = self.types[id];
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
@@ -164,7 +155,7 @@ impl Store {
         name: impl Into<Arc<str>>,
     ) -> ObjectName {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let of = self.types.get(id as usize);
+        let of = self.types.get(id);
         let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
         ObjectName {
             api_version,
@@ -172,6 +163,11 @@ impl Store {
             namespace: namespace.into(),
             name: name.into(),
         }
+    }
+
+    pub fn name_of(&self, record: &Record) -> ObjectName {
+        let namespace = Arc::clone(self.texts.text(record.namespace));
+        self.object_name(record.type_id, namespace, Arc::clone(&record.name))
     }
 
     pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
@@ -191,24 +187,24 @@ impl Store {
             creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
             deletion_timestamp: extra.deletion_timestamp,
             deletion_grace_period_seconds: extra.deletion_grace_period_seconds,
-            finalizers: self
-                .finalizer_lists
-                .sequence(extra.finalizers)
-                .iter()
-                .map(|&id| text(id))
-                .collect(),
+            finalizers: self.finalizers(record).cloned().collect(),
             owner_references: self
                 .owners_of(record)
                 .iter()
                 .map(|owner| self.owner_reference(owner))
                 .collect(),
-            labels: self
-                .label_sets
-                .sequence(record.labels)
+            labels: self.label_sets[record.labels]
                 .iter()
                 .map(|&(key, value)| (text(key), text(value)))
                 .collect(),
         }
+    }
+
+    /// The finalizers of a record, in stored order.
+    pub fn finalizers(&self, record: &Record) -> impl ExactSizeIterator<Item = &Arc<str>> {
+        let extra = &self.extras[record.extra as usize];
+        let finalizers = self.finalizer_lists[extra.finalizers].iter();
+        finalizers.map(|&id| self.texts.text(id))
     }
 
     pub fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
@@ -233,53 +229,34 @@ impl Store {
 
     /// The details of a record, if its kind has any.
     pub fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
-        self.details.get((record.details as usize).checked_sub(1)?)
+        self.details.get(record.details.checked_sub(1)?)
     }
 
     /// The number of these details, from 1.
     pub fn details_number(&mut self, details: Details) -> u32 {
-        let hash = FixedState::default().hash_one(&details);
-        let known = &self.details;
-        if let Some(&found) = self
-            .details_numbers
-            .find(hash, |&id| *known[id as usize - 1] == details)
-        {
-            return found;
-        }
-        self.details.push(Arc::new(details));
-        // No more details than objects, and those are bounded by u32 through their file positions and memory.
-        let id = u32::try_from(self.details.len()).expect("fewer details than u32::MAX");
-        let known = &self.details;
-        self.details_numbers.insert_unique(hash, id, |&id| {
-            FixedState::default().hash_one(&*known[id as usize - 1])
-        });
-        id
+        let known = self.details.find(&details);
+        known.unwrap_or_else(|| self.details.add(details.into())) + 1
     }
 
     /// Adds the objects of another store; returns the numbers of its types here. All numbers become those
     /// that the same objects would have if this store had taken them in.
     pub fn append(&mut self, other: Self) -> Vec<TypeId> {
-        let texts = self.texts.append(other.texts);
+        let texts = self.texts.append(other.texts, |text| text);
         let text = |id: TextId| texts[id as usize];
-        let types = other.types.into_iter();
-        let types: Vec<TypeId> = types
-            .map(|(api_version, kind)| self.type_number((text(api_version), text(kind))))
-            .collect();
-        let label_sets = self.label_sets.append(&other.label_sets, |labels| {
-            for (key, value) in &mut *labels {
+        let types = self
+            .types
+            .append(other.types, |(api_version, kind)| (text(api_version), text(kind)));
+        let label_sets = self.label_sets.append(other.label_sets, |mut labels| {
+            for (key, value) in &mut labels {
                 (*key, *value) = (text(*key), text(*value));
             }
             labels.sort_unstable_by_key(|&(key, _)| key);
+            labels
         });
-        let finalizer_lists = self.finalizer_lists.append(&other.finalizer_lists, |names| {
-            for name in names {
-                *name = text(*name);
-            }
+        let finalizer_lists = self.finalizer_lists.append(other.finalizer_lists, |names| {
+            names.into_iter().map(text).collect()
         });
-        let details = other.details.into_iter();
-        let details: Vec<u32> = details
-            .map(|details| self.details_number(Arc::unwrap_or_clone(details)))
-            .collect();
+        let details = self.details.append(other.details, |details| details);
         let owners_before = self.owners.len() as u32;
         self.owners
             .extend(other.owners.into_iter().map(|owner| OwnerRecord {
@@ -314,7 +291,7 @@ impl Store {
                 file: files_before + record.file,
                 details: match record.details {
                     0 => 0,
-                    number => details[number as usize - 1],
+                    number => details[number as usize - 1] + 1,
                 },
                 ..record
             }));
@@ -333,13 +310,8 @@ impl Store {
         self.extras.truncate(1);
     }
 
-    /// Frees the memory that only adding objects needs.
+    /// Frees memory that is reserved for further objects.
     pub fn seal(&mut self) {
-        self.texts.seal();
-        self.type_numbers = BTreeMap::new();
-        self.details_numbers = HashTable::new();
-        self.label_sets.seal();
-        self.finalizer_lists.seal();
         self.records.shrink_to_fit();
         self.owners.shrink_to_fit();
         self.extras.shrink_to_fit();

@@ -12,7 +12,7 @@ use crate::{
     details::{self, DetailFlaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
-    kindless,
+    kindless::{self, TypeName},
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
@@ -52,8 +52,6 @@ impl Source {
         SnapshotError::not_an_object(self.document(), problem)
     }
 }
-
-pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 /// An item without a kind, until the kind of its list is known.
 #[derive(Debug)]

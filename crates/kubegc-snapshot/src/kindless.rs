@@ -6,7 +6,10 @@ use std::sync::{Arc, LazyLock};
 
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
-use crate::{body::Body, ingest::TypeName, layout};
+use crate::{body::Body, layout};
+
+/// An apiVersion and a kind.
+pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| Catalog::builtin(KubernetesVersion::LATEST));
 

@@ -15,7 +15,6 @@ use crate::{
     Finding, Problem,
     completeness::Why,
     ingest::Ingest,
-    settle::of_record,
     store::{Record, Store},
     texts::TextId,
 };
@@ -159,12 +158,12 @@ fn add_finalizers(store: &mut Store, at: usize) {
     };
     let protection = store.texts.number(protection);
     let mut extra = store.extras[record.extra as usize].clone();
-    let mut finalizers = store.finalizer_lists.sequence(extra.finalizers).to_vec();
+    let mut finalizers = store.finalizer_lists[extra.finalizers].to_vec();
     if finalizers.contains(&protection) {
         return;
     }
     finalizers.push(protection);
-    extra.finalizers = store.finalizer_lists.number(&finalizers);
+    extra.finalizers = store.finalizer_lists.number(&*finalizers);
     store.extras.push(extra);
     store.records[at].extra = store.extras.len() as u32 - 1;
 }
@@ -218,7 +217,7 @@ fn fill_references(ingest: &mut Ingest) {
 
 fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display) -> Finding {
     let detail = format!("missing: {value} is assumed");
-    of_record(store, record, Problem::Assumed, field, &detail)
+    Finding::of_record(store, record, Problem::Assumed, field, &detail)
 }
 
 /// Reports a part of the metadata that is missing.
@@ -227,6 +226,6 @@ fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: &str, detail: &
     record.flawed = true;
     record.meta_flawed = true;
     let store = &ingest.store;
-    let finding = || of_record(store, &store.records[at], problem, field, detail);
+    let finding = || Finding::of_record(store, &store.records[at], problem, field, detail);
     ingest.findings.add(problem, finding);
 }

@@ -4,7 +4,6 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::BTreeMap,
     hash::BuildHasher,
-    sync::Arc,
 };
 
 use foldhash::fast::FixedState;
@@ -12,7 +11,7 @@ use hashbrown::HashTable;
 use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, identity::split_api_version};
 
 use crate::{
-    Completeness, Finding, ObjectName, Problem, Snapshot, SnapshotError,
+    Completeness, Finding, Place, Problem, Snapshot, SnapshotError,
     completeness::Why,
     declaration,
     discovery::Discovery,
@@ -21,7 +20,7 @@ use crate::{
     kinds,
     listings::Listings,
     manifest,
-    snapshot::{kind_ranges, place},
+    snapshot::kind_ranges,
     store::{Record, Store, Version},
 };
 
@@ -115,7 +114,7 @@ impl Ingest {
         }
         for (winner, loser, (problem, detail)) in losers {
             let record = &self.store.records[loser];
-            let finding = of_record(&self.store, record, problem, "", &detail);
+            let finding = Finding::of_record(&self.store, record, problem, "", &detail);
             if problem == Problem::Contradiction {
                 self.revoke(record.type_id, Why::Contradiction(1));
                 self.store.records[winner].flawed = true;
@@ -177,7 +176,7 @@ impl Ingest {
                 false => "missing, and the kind is namespaced",
             };
             findings.add(problem, || {
-                of_record(store, record, problem, "metadata.namespace", detail)
+                Finding::of_record(store, record, problem, "metadata.namespace", detail)
             });
             store.records[at].flawed = true;
         }
@@ -219,11 +218,11 @@ impl Ingest {
             match seen.find(hash, |&other| of(other).uid == record.uid) {
                 Some(&first) => {
                     let problem = Problem::SharedUid;
-                    let other = object_name(store, of(first));
+                    let other = store.name_of(of(first));
                     findings.add(problem, || {
                         let detail =
                             format!("{} is also the uid of {} {other}", record.uid, other.api_version);
-                        of_record(store, record, problem, "metadata.uid", &detail)
+                        Finding::of_record(store, record, problem, "metadata.uid", &detail)
                     });
                 }
                 None => {
@@ -290,7 +289,7 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
         Reverse(maturity),
         api_version.to_string(),
         content,
-        place(store, record),
+        Place::of(store, record),
     )
 }
 
@@ -318,7 +317,7 @@ fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
     }
     let detail = format!(
         "differs from {}, and no resourceVersion says which is newer",
-        place(store, one)
+        Place::of(store, one)
     );
     (Problem::Contradiction, detail)
 }
@@ -328,20 +327,4 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
     (one.details, one.ready_at) == (two.details, two.ready_at)
         || store.details_of(one).is_none()
         || store.details_of(two).is_none()
-}
-
-pub(crate) fn of_record(
-    store: &Store,
-    record: &Record,
-    problem: Problem,
-    field: &str,
-    detail: &str,
-) -> Finding {
-    let finding = Finding::new(problem, Some(place(store, record)), detail);
-    finding.of_object(object_name(store, record), field)
-}
-
-fn object_name(store: &Store, record: &Record) -> ObjectName {
-    let namespace = Arc::clone(store.texts.text(record.namespace));
-    store.object_name(record.type_id, namespace, Arc::clone(&record.name))
 }

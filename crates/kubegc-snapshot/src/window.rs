@@ -118,6 +118,22 @@ impl<R: Read> Window<R> {
         Ok(self.bytes())
     }
 
+    /// The end of the line that begins at `at`, including its line break.
+    pub(crate) fn line_end(&mut self, at: usize) -> Result<usize, WindowError> {
+        let mut from = at;
+        loop {
+            let bytes = self.bytes();
+            let rest = bytes.get(from..).unwrap_or_default();
+            if let Some(found) = memchr::memchr(b'\n', rest) {
+                return Ok(from + found + 1);
+            }
+            from = bytes.len();
+            if !self.fill()? {
+                return Ok(from);
+            }
+        }
+    }
+
     /// Discards the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);

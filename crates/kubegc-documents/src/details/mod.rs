@@ -30,7 +30,6 @@ pub(crate) use self::{
     facts::Object,
     kind::{may_read, write},
     node::{with_condition, with_taint},
-    storage::OTHER_SOURCES,
 };
 pub use self::{
     kind::Kind,

@@ -16,7 +16,7 @@ use super::{
     reading::{At, Found, Reading, Unreadable},
 };
 use crate::{
-    body::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES},
+    fields::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES},
     secrets::{self, Names},
 };
 

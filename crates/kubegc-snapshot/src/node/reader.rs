@@ -14,7 +14,9 @@ use super::{
     fields::Entry,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts},
-    records, settle, stats,
+    records,
+    settle::{self, Declared},
+    stats,
 };
 use crate::{
     Place, SnapshotError, layout,
@@ -25,17 +27,6 @@ use crate::{
 /// The documents of a node, for a document that is none of them.
 const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
      or kubectl get pods -o json";
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Declared {
-    pub(crate) now: Option<Timestamp>,
-    pub(crate) containers_whole: bool,
-    pub(crate) pods_whole: bool,
-    /// A pod without a list does not prove that there are no others.
-    pub(crate) pods_in_list: bool,
-    pub(crate) no_image_volumes: bool,
-    pub(crate) watched_since: Option<Timestamp>,
-}
 
 /// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
 ///

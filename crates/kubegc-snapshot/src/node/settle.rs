@@ -12,8 +12,19 @@ use super::{
     NodeSnapshot, NodeStats, RuntimeUsage,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts},
-    reader::Declared,
 };
+
+/// What the caller knows about the documents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) now: Option<Timestamp>,
+    pub(crate) containers_whole: bool,
+    pub(crate) pods_whole: bool,
+    /// A pod without a list does not prove that there are no others.
+    pub(crate) pods_in_list: bool,
+    pub(crate) no_image_volumes: bool,
+    pub(crate) watched_since: Option<Timestamp>,
+}
 
 pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
     if !declared.containers_whole {
