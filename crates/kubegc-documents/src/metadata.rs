@@ -22,16 +22,18 @@ fn unhidden<'t>(text: &'t Soft<Text<'_>>) -> &'t str {
     }
 }
 
-/// The reason why a required text is missing.
-fn missing(text: &Soft<Text<'_>>) -> String {
-    match is_hidden(text) {
-        true => "hidden by a redactor".to_owned(),
-        false => "missing".to_owned(),
-    }
-}
-
 fn is_hidden(text: &Soft<Text<'_>>) -> bool {
     text.as_str() == HIDDEN
+}
+
+/// The reason why a required text is missing.
+fn missing(text: &Soft<Text<'_>>) -> String {
+    let reason = if is_hidden(text) {
+        "hidden by a redactor"
+    } else {
+        "missing"
+    };
+    reason.to_owned()
 }
 
 /// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
@@ -59,15 +61,12 @@ impl Store {
         }
         let mut date = |text: &Soft<Text<'_>>, field: &str| {
             let text = text.get()?.as_str();
-            Timestamp::parse(text)
-                .map_err(|_| {
-                    flaws.push((
-                        Flaw::BadField,
-                        format!("metadata.{field}"),
-                        format!("{text:?} is not a date"),
-                    ))
-                })
-                .ok()
+            let date = Timestamp::parse(text).ok();
+            if date.is_none() {
+                let field = format!("metadata.{field}");
+                flaws.push((Flaw::BadField, field, format!("{text:?} is not a date")));
+            }
+            date
         };
         let created = date(&meta.creation_timestamp, "creationTimestamp");
         let extra = Extra {

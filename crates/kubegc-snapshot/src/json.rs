@@ -215,7 +215,7 @@ impl Splitter {
         }
         let end = value_end(window, member.value)?;
         if self.rest.len() + (end - at) > self.limit_bytes {
-            return Err(SplitError::Window(WindowError::Full));
+            return Err(SplitError::Window(window.full()));
         }
         if self.rest.len() > 1 {
             self.rest.push(b',');

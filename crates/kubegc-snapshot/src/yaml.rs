@@ -199,7 +199,7 @@ impl Splitter {
                 return Ok(());
             }
             if self.rest.len() + line.len() > self.limit_bytes {
-                return Err(WindowError::Full);
+                return Err(window.full());
             }
             self.rest.extend_from_slice(line);
             window.consume(end);

@@ -193,46 +193,35 @@ pub fn read(
     if has_no_phase && matches!(kind, Kind::Pod | Kind::PersistentVolume) {
         reading.missing(object.field("status").field("phase"));
     }
-    match kind {
+    Some(match kind {
         Kind::CustomResourceDefinition => {
-            return definition::read(reading, object).map(Details::CustomResourceDefinition);
+            Details::CustomResourceDefinition(definition::read(reading, object)?)
         }
-        Kind::ApiService => return admission::api_service(reading, object).map(Details::ApiService),
-        Kind::EndpointSlice => {
-            let has_ready = network::slice(reading, object);
-            return has_ready.map(|has_ready| Details::EndpointSlice { has_ready });
-        }
-        Kind::Event => return refusal::event(reading, object).map(|event| Details::Refusal(event.into())),
-        Kind::ResourceQuota => {
-            return refusal::quota(reading, object).map(|quota| Details::Quota(quota.into()));
-        }
-        Kind::AdmissionPolicy => {
-            let policy = admission::policy(reading, object);
-            return policy.ok().map(|policy| Details::AdmissionPolicy(policy.into()));
-        }
+        Kind::ApiService => Details::ApiService(admission::api_service(reading, object)?),
+        Kind::EndpointSlice => Details::EndpointSlice {
+            has_ready: network::slice(reading, object)?,
+        },
+        Kind::Event => Details::Refusal(refusal::event(reading, object)?.into()),
+        Kind::ResourceQuota => Details::Quota(refusal::quota(reading, object)?.into()),
+        Kind::AdmissionPolicy => Details::AdmissionPolicy(admission::policy(reading, object).ok()?.into()),
         Kind::AdmissionPolicyBinding => {
-            let binding = admission::binding(reading, object);
-            return binding
-                .ok()
-                .map(|binding| Details::AdmissionBinding(binding.into()));
+            Details::AdmissionBinding(admission::binding(reading, object).ok()?.into())
         }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;
-            return admission::webhooks(reading, object, is_beta).map(Details::Webhooks);
+            Details::Webhooks(admission::webhooks(reading, object, is_beta)?)
         }
-        _ => {}
-    }
-    let facts = kind.facts(reading, object);
-    // Whether a part that the kind does not use was read depends on the order of the document.
-    let mut parts = ["spec", "status"]
-        .into_iter()
-        .filter(|part| kind.has(part))
-        .peekable();
-    let has_parts = parts.peek().is_some();
-    if origin == Origin::Dump && has_parts && parts.all(|part| body.at(part).is_null()) {
-        return None;
-    }
-    Some(Details::Body(facts.into()))
+        _ => {
+            let facts = kind.facts(reading, object);
+            // Whether a part that the kind does not use was read depends on the order of the document.
+            let parts = ["spec", "status"].into_iter().filter(|part| kind.has(part));
+            let mut parts = parts.map(|part| body.at(part).is_null()).peekable();
+            if origin == Origin::Dump && parts.peek().is_some() && parts.all(|is_absent| is_absent) {
+                return None;
+            }
+            Details::Body(facts.into())
+        }
+    })
 }
 
 /// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
