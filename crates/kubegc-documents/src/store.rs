@@ -1,10 +1,10 @@
-//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is
+//! The objects of a snapshot in a compact form: about 140 bytes each and their name; everything repeated is
 //! kept once.
 //!
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
-use std::{ops::Range, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid, identity::split_api_version};
 
@@ -19,29 +19,19 @@ pub type TypeId = u32;
 /// Represents the kind of a list's item until the list's own kind is read.
 pub const TYPE_PENDING: TypeId = u32::MAX;
 
-/// A version of an object: numbers can be ordered, anything else only compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    None,
-    Number(u64),
-    Text(TextId),
-}
-
 #[derive(Clone, Debug)]
 pub struct Record {
     pub name: Arc<str>,
     pub uid: Uid,
-    pub version: Version,
+    pub version: ResourceVersion,
     pub generation: i64,
     /// Nanoseconds; [`NO_TIME`] if absent.
     pub created: i64,
     pub type_id: TypeId,
     pub namespace: TextId,
     pub labels: u32,
-    pub owners_start: u32,
-    pub owners_count: u32,
-    /// Number of the rarer facts; 0 for none.
-    pub extra: u32,
+    pub owners: u32,
+    pub extra: Option<Box<Extra>>,
     pub file: u32,
     pub document: u32,
     /// [`NO_ITEM`] if the object is a document of its own.
@@ -58,10 +48,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// The positions of its owners in the store.
-    pub fn owners(&self) -> Range<usize> {
-        let start = self.owners_start as usize;
-        start..start + self.owners_count as usize
+    /// The finalizers, in stored order.
+    pub fn finalizers(&self) -> &[Arc<str>] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.finalizers)
+    }
+
+    pub fn deletion_timestamp(&self) -> Option<Timestamp> {
+        self.extra.as_ref()?.deletion_timestamp
     }
 
     /// The time at which a pod became ready.
@@ -80,17 +73,7 @@ pub const NO_ITEM: u32 = u32::MAX;
 pub struct Extra {
     pub deletion_timestamp: Option<Timestamp>,
     pub deletion_grace_period_seconds: Option<i64>,
-    pub finalizers: u32,
-}
-
-#[derive(Clone, Debug)]
-pub struct OwnerRecord {
-    pub uid: Uid,
-    pub api_version: TextId,
-    pub kind: TextId,
-    pub name: TextId,
-    pub controller: Option<bool>,
-    pub block_owner_deletion: Option<bool>,
+    pub finalizers: Vec<Arc<str>>,
 }
 
 #[derive(Debug)]
@@ -101,10 +84,8 @@ pub struct Store {
     pub types: Numbered<(TextId, TextId)>,
     /// Sorted by key. Number 0 is the empty one.
     pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
-    /// Number 0 is the empty one.
-    pub finalizer_lists: Numbered<Box<[TextId]>>,
-    pub owners: Vec<OwnerRecord>,
-    pub extras: Vec<Extra>,
+    /// The owner references of objects. Number 0 is the empty list.
+    pub owner_lists: Numbered<Box<[OwnerReference]>>,
     details: Numbered<Arc<Details>>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
@@ -118,15 +99,13 @@ impl Default for Store {
             records: Vec::new(),
             types: Numbered::default(),
             label_sets: Numbered::default(),
-            finalizer_lists: Numbered::default(),
-            owners: Vec::new(),
-            extras: vec![Extra::default()],
+            owner_lists: Numbered::default(),
             details: Numbered::default(),
             files: Vec::new(),
             labels_scratch: Vec::new(),
         };
         store.label_sets.add(Box::default());
-        store.finalizer_lists.add(Box::default());
+        store.owner_lists.add(Box::default());
         store
     }
 }
@@ -170,60 +149,31 @@ impl Store {
         self.object_name(record.type_id, namespace, Arc::clone(&record.name))
     }
 
-    pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
-        &self.owners[record.owners()]
+    pub fn owners_of(&self, record: &Record) -> &[OwnerReference] {
+        &self.owner_lists[record.owners]
     }
 
     /// The metadata of a record, built from the stored parts.
     pub fn meta(&self, record: &Record) -> ObjectMeta {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let extra = &self.extras[record.extra as usize];
         ObjectMeta {
             namespace: text(record.namespace),
             name: Arc::clone(&record.name),
             uid: record.uid.clone(),
-            resource_version: self.resource_version(record.version),
+            resource_version: record.version.clone(),
             generation: record.generation,
             creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
-            deletion_timestamp: extra.deletion_timestamp,
-            deletion_grace_period_seconds: extra.deletion_grace_period_seconds,
-            finalizers: self.finalizers(record).cloned().collect(),
-            owner_references: self
-                .owners_of(record)
-                .iter()
-                .map(|owner| self.owner_reference(owner))
-                .collect(),
+            deletion_timestamp: record.deletion_timestamp(),
+            deletion_grace_period_seconds: record
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.deletion_grace_period_seconds),
+            finalizers: record.finalizers().to_vec(),
+            owner_references: self.owners_of(record).iter().cloned().collect(),
             labels: self.label_sets[record.labels]
                 .iter()
                 .map(|&(key, value)| (text(key), text(value)))
                 .collect(),
-        }
-    }
-
-    /// The finalizers of a record, in stored order.
-    pub fn finalizers(&self, record: &Record) -> impl ExactSizeIterator<Item = &Arc<str>> {
-        let extra = &self.extras[record.extra as usize];
-        let finalizers = self.finalizer_lists[extra.finalizers].iter();
-        finalizers.map(|&id| self.texts.text(id))
-    }
-
-    pub fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
-        let text = |id: TextId| Arc::clone(self.texts.text(id));
-        OwnerReference {
-            api_version: text(owner.api_version),
-            kind: text(owner.kind),
-            name: text(owner.name),
-            uid: owner.uid.clone(),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        }
-    }
-
-    pub fn resource_version(&self, version: Version) -> ResourceVersion {
-        match version {
-            Version::None => ResourceVersion::default(),
-            Version::Number(number) => ResourceVersion::new(&number.to_string()),
-            Version::Text(id) => ResourceVersion::new(self.texts.text(id)),
         }
     }
 
@@ -253,41 +203,16 @@ impl Store {
             labels.sort_unstable_by_key(|&(key, _)| key);
             labels
         });
-        let finalizer_lists = self.finalizer_lists.append(other.finalizer_lists, |names| {
-            names.into_iter().map(text).collect()
-        });
         let details = self.details.append(other.details, |details| details);
-        let owners_before = self.owners.len() as u32;
-        self.owners
-            .extend(other.owners.into_iter().map(|owner| OwnerRecord {
-                api_version: text(owner.api_version),
-                kind: text(owner.kind),
-                name: text(owner.name),
-                ..owner
-            }));
-        // Number 0 is that of objects without such facts, in both.
-        let extras_before = self.extras.len() as u32 - 1;
-        self.extras
-            .extend(other.extras.into_iter().skip(1).map(|extra| Extra {
-                finalizers: finalizer_lists[extra.finalizers as usize],
-                ..extra
-            }));
+        let owner_lists = self.owner_lists.append(other.owner_lists, |owners| owners);
         let files_before = self.files.len() as u32;
         self.files.extend(other.files);
         self.records
             .extend(other.records.into_iter().map(|record| Record {
-                version: match record.version {
-                    Version::Text(id) => Version::Text(text(id)),
-                    version => version,
-                },
                 type_id: types[record.type_id as usize],
                 namespace: text(record.namespace),
                 labels: label_sets[record.labels as usize],
-                owners_start: owners_before + record.owners_start,
-                extra: match record.extra {
-                    0 => 0,
-                    extra => extras_before + extra,
-                },
+                owners: owner_lists[record.owners as usize],
                 file: files_before + record.file,
                 details: match record.details {
                     0 => 0,
@@ -301,19 +226,16 @@ impl Store {
     /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed
     /// too.
     pub fn forget_objects(&mut self, shared_max: usize) {
-        let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
+        let shared = self.texts.len() + self.label_sets.len();
         if shared > shared_max {
             *self = Self::default();
         }
         self.records.clear();
-        self.owners.clear();
-        self.extras.truncate(1);
+        self.owner_lists.truncate(1);
     }
 
     /// Frees memory that is reserved for further objects.
     pub fn seal(&mut self) {
         self.records.shrink_to_fit();
-        self.owners.shrink_to_fit();
-        self.extras.shrink_to_fit();
     }
 }

@@ -55,6 +55,11 @@ impl<T: Eq + Hash> Numbered<T> {
         self.0.len()
     }
 
+    /// Removes all values but the first ones.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        self.0.truncate(len);
+    }
+
     /// Adds the values of another set; returns their numbers here. `translate` makes them values of this set.
     pub(crate) fn append(&mut self, other: Self, translate: impl Fn(T) -> T) -> Vec<u32> {
         let values = other.0.into_iter();

@@ -8,7 +8,7 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, identity::split_api_version};
+use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, identity::split_api_version};
 
 use crate::{
     Completeness, Finding, Place, Problem, Snapshot, SnapshotError,
@@ -21,7 +21,7 @@ use crate::{
     listings::Listings,
     manifest,
     snapshot::kind_ranges,
-    store::{Record, Store, Version},
+    store::{Record, Store},
 };
 
 pub(crate) fn settle(
@@ -271,10 +271,6 @@ impl TypeRanks {
 fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     let record = &store.records[at];
     let (api_version, _) = store.type_texts(record.type_id);
-    let number = match record.version {
-        Version::Number(number) => Some(number),
-        Version::None | Version::Text(_) => None,
-    };
     let content = format!(
         "{:?} {:?} {} {} {}",
         store.meta(record),
@@ -285,7 +281,7 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     );
     let maturity = kinds::rank(split_api_version(api_version).1);
     (
-        Reverse(number),
+        Reverse(number(&record.version)),
         Reverse(maturity),
         api_version.to_string(),
         content,
@@ -293,11 +289,18 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     )
 }
 
+/// The number by which a version can be ordered, if it is one: others can only be compared.
+fn number(version: &ResourceVersion) -> Option<u64> {
+    let text = version.as_str();
+    let is_canonical = !text.starts_with(['+', '0']) || text == "0";
+    text.parse().ok().filter(|_| is_canonical)
+}
+
 /// The relation of two records of one name.
 fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
     let (one, two) = (&store.records[winner], &store.records[loser]);
     let (new, old) = (store.meta(one), store.meta(two));
-    if let (Version::Number(newer), Version::Number(older)) = (one.version, two.version)
+    if let (Some(newer), Some(older)) = (number(&one.version), number(&two.version))
         && newer != older
     {
         let detail = if one.uid == two.uid {
@@ -308,10 +311,10 @@ fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
         return (Problem::Superseded, detail);
     }
     let plain = |meta: &ObjectMeta| ObjectMeta {
-        resource_version: kubegc_core::ResourceVersion::default(),
+        resource_version: ResourceVersion::default(),
         ..meta.clone()
     };
-    let is_ordered = one.version == two.version || two.version == Version::None;
+    let is_ordered = one.version == two.version || two.version.is_empty();
     if is_ordered && plain(&new) == plain(&old) && same_details(store, one, two) {
         return (Problem::Repeated, String::new());
     }

@@ -273,23 +273,17 @@ impl<'a> ObjectView<'a> {
     }
 
     pub fn is_deleting(&self) -> bool {
-        self.snapshot.store.extras[self.record.extra as usize]
-            .deletion_timestamp
-            .is_some()
+        self.record.deletion_timestamp().is_some()
     }
 
     /// The finalizers, in stored order.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
-        self.snapshot.store.finalizers(self.record)
+        self.record.finalizers().iter()
     }
 
     /// The owner references, in stored order.
     pub fn owner_references(&self) -> impl ExactSizeIterator<Item = OwnerReference> + use<'a> {
-        let store = &self.snapshot.store;
-        store
-            .owners_of(self.record)
-            .iter()
-            .map(|owner| store.owner_reference(owner))
+        self.snapshot.store.owners_of(self.record).iter().cloned()
     }
 }
 
