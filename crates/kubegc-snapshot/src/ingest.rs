@@ -247,7 +247,7 @@ impl Ingest {
         field: &str,
         detail: &str,
     ) {
-        self.revocations.all(why);
+        self.revocations.add(None, why);
         self.findings.add(problem, || Finding {
             field: field.into(),
             ..Finding::new(problem, Some(place.clone()), detail)
@@ -465,12 +465,11 @@ impl Ingest {
 
     /// Revokes the completeness of a kind; of all while it is not known.
     pub(crate) fn revoke(&mut self, type_id: TypeId, why: Why) {
-        if type_id == TYPE_PENDING {
-            self.revocations.all(why);
-        } else {
+        let kind = (type_id != TYPE_PENDING).then(|| {
             let (group, kind) = self.store.group_kind(type_id);
-            self.revocations.kind(GroupKind::new(group, kind), why);
-        }
+            GroupKind::new(group, kind)
+        });
+        self.revocations.add(kind, why);
     }
 }
 

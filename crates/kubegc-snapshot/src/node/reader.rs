@@ -13,7 +13,7 @@ use super::{
     document::{self, Document},
     fields::Entry,
     finding::{NodeProblem, Notes},
-    parts::{Part, Parts},
+    parts::Parts,
     records,
     settle::{self, Declared},
     stats,
@@ -220,7 +220,7 @@ impl NodeReader {
         match flags.read(words, &place, &mut self.notes) {
             Err(why) => self.parts.flags.fail(&why),
             Ok(()) if self.parts.flags.is_failed() => {}
-            Ok(()) => self.parts.flags = Part::Read { place, value: flags },
+            Ok(()) => self.parts.flags.set(place, flags),
         }
     }
 
@@ -358,47 +358,45 @@ impl NodeReader {
         }
         let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
         let (parts, notes) = (&mut self.parts, &mut self.notes);
+        use NodeDocument as D;
         match kind {
-            NodeDocument::Containers => {
+            D::Containers => {
                 let key = |one: &Container| (Arc::clone(&one.id), Arc::default());
                 let read = |entry: &mut Entry<'_, '_>| crictl::container(entry, now);
                 let result = crictl::listing(value, "containers", place, lenient, notes, key, read);
                 parts.containers.take(result, place, what, notes);
             }
-            NodeDocument::Sandboxes => {
+            D::Sandboxes => {
                 let key = |one: &Sandbox| (Arc::clone(&one.id), Arc::default());
                 let read = |entry: &mut Entry<'_, '_>| crictl::sandbox(entry, now);
                 let result = crictl::listing(value, "items", place, lenient, notes, key, read);
                 parts.sandboxes.take(result, place, what, notes);
             }
-            NodeDocument::Images => {
+            D::Images => {
                 let key = |one: &Image| (Arc::clone(&one.id), Arc::clone(&one.runtime_handler));
                 let result = crictl::listing(value, "images", place, lenient, notes, key, crictl::image);
                 parts.images.take(result, place, what, notes);
             }
-            NodeDocument::ImageFileSystem => {
-                let result = crictl::usage(value, place, notes);
-                parts.usage.take(result, place, what, notes);
-            }
-            NodeDocument::StatsSummary => {
-                let result = stats::read(value, place, notes);
-                parts.stats.take(result, place, what, notes);
-            }
-            NodeDocument::KubeletConfiguration => {
+            D::ImageFileSystem => parts
+                .usage
+                .take(crictl::usage(value, place, notes), place, what, notes),
+            D::StatsSummary => parts
+                .stats
+                .take(stats::read(value, place, notes), place, what, notes),
+            D::KubeletConfiguration => {
                 let wrapper = value.get(config::GKE_WRAPPER).map(|_| config::GKE_WRAPPER);
                 let result = config::read(value, wrapper, place, notes);
                 parts.config.take(result, place, what, notes);
             }
-            NodeDocument::Configz => {
+            D::Configz => {
                 let result = config::read(value, Some("kubeletconfig"), place, notes);
                 parts.configz.take(result, place, what, notes);
             }
-            NodeDocument::Records => {
-                let result = records::read(value, place, notes);
-                parts.records.take(result, place, what, notes);
-            }
-            NodeDocument::Pods => parts.pods.read(value, place, notes),
-            NodeDocument::ContainerStatus => match crictl::status(value, place, notes) {
+            D::Records => parts
+                .records
+                .take(records::read(value, place, notes), place, what, notes),
+            D::Pods => parts.pods.read(value, place, notes),
+            D::ContainerStatus => match crictl::status(value, place, notes) {
                 Ok((id, status)) => {
                     let known = parts.statuses.get(&id);
                     if known.is_some_and(|known| *known != status) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
-    RuntimeError, Timestamp, Uid,
+    Timestamp, Uid,
     node_facts::{Container, ContainerState, FileSystem, Image, PodIdentity, Pods, Sandbox, SandboxState},
 };
 use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted, driver::add_running};
@@ -11,7 +11,7 @@ use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted, driver::add_running}
 use super::{
     NodeSnapshot, NodeStats, RuntimeUsage,
     finding::{NodeProblem, Notes},
-    parts::{Part, Parts},
+    parts::{Part, Parts, failed},
 };
 
 /// What the caller knows about the documents.
@@ -33,10 +33,10 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     let policy = policy(&parts, &mut notes);
     let pods = pods(&parts, declared, &mut notes);
     let sandbox_image = sandbox_image(&parts, &mut notes);
-    let containers = listing(parts.containers);
+    let containers = parts.containers.value;
     let image_volumes = match (&containers, &parts.statuses_failed) {
         _ if declared.no_image_volumes => Ok(Vec::new()),
-        (_, Some(why)) => Err(failed(why.clone())),
+        (_, Some(why)) => Err(failed(why)),
         (Ok(containers), None) if containers.iter().all(|one| parts.statuses.contains_key(&one.id)) => {
             let volumes: BTreeSet<&Arc<str>> = parts
                 .statuses
@@ -56,8 +56,8 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         .or(declared.now);
     let inventory = Inventory {
         containers,
-        sandboxes: listing(parts.sandboxes),
-        images: listing(parts.images),
+        sandboxes: parts.sandboxes.value,
+        images: parts.images.value,
         image_volumes,
         sandbox_image,
         image_file_system: image_file_system(&parts.stats, &parts.usage),
@@ -80,21 +80,9 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     }
 }
 
-fn failed(why: String) -> Unlisted {
-    Unlisted::Failed(RuntimeError::unknown(why))
-}
-
-fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
-    match part {
-        Part::Missing => Err(Unlisted::NotRequested),
-        Part::Read { value, .. } => Ok(value),
-        Part::Failed { why } => Err(failed(why)),
-    }
-}
-
 /// Makes a listing of containers unknown if nothing shows that it includes dead and running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
-    let Part::Read { place, value } = &parts.containers else {
+    let (Some(value), Some(place)) = (parts.containers.value(), &parts.containers.place) else {
         return;
     };
     let runs = |one: &Arc<Container>| one.state == ContainerState::Running;
@@ -109,9 +97,8 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     };
     let detail = format!("{doubt}; list again with -a, or declare the listing whole");
     notes.note(NodeProblem::MayBePartial, Some(place), "", "containers", &detail);
-    parts.containers = Part::Failed {
-        why: format!("{place}: containers: {detail}"),
-    };
+    let why = format!("{place}: containers: {detail}");
+    parts.containers.fail(&why);
 }
 
 /// The pods: those in documents, and those with a running container or a ready sandbox.
@@ -182,7 +169,7 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
     if config.is_some() && set != runs_with {
         notes.note(
             NodeProblem::Superseded,
-            parts.config.place(),
+            parts.config.place.as_ref(),
             "",
             "",
             "configuration and flags differ from configz",
@@ -208,7 +195,7 @@ fn sandbox_image(parts: &Parts, notes: &mut Notes) -> Option<Arc<str>> {
         let detail = format!("{wanted} is not listed");
         notes.note(
             NodeProblem::UnresolvedSandboxImage,
-            parts.images.place(),
+            parts.images.place.as_ref(),
             "",
             "images",
             &detail,
@@ -220,21 +207,25 @@ fn sandbox_image(parts: &Parts, notes: &mut Notes) -> Option<Arc<str>> {
 /// The file system of images: from the kubelet's stats. Its used bytes come from the runtime if the kubelet
 /// does not report them.
 fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Listing<FileSystem> {
-    if let Part::Failed { why } = stats {
-        return Err(failed(why.clone()));
+    if let Err(failed @ Unlisted::Failed(_)) = &stats.value {
+        return Err(failed.clone());
     }
     let measured = stats.value().and_then(|stats| stats.image_fs);
     let used = usage.value().and_then(|usage| usage.images.first());
-    match (measured, used, usage) {
-        (Some(measured), used, _) => Ok(FileSystem {
+    match (measured, used) {
+        (Some(measured), used) => Ok(FileSystem {
             used_bytes: measured.used_bytes.or(used.and_then(|used| used.used_bytes)),
             ..measured
         }),
-        (None, Some(used), _) => Ok(FileSystem {
+        (None, Some(used)) => Ok(FileSystem {
             used_bytes: used.used_bytes,
             ..FileSystem::default()
         }),
-        (None, None, Part::Failed { why }) => Err(failed(why.clone())),
-        (None, None, _) => Err(Unlisted::NotRequested),
+        (None, None) => Err(usage
+            .value
+            .as_ref()
+            .err()
+            .cloned()
+            .unwrap_or(Unlisted::NotRequested)),
     }
 }
