@@ -21,15 +21,12 @@ mod documents;
 mod encoding;
 mod fields;
 #[doc(hidden)]
-pub mod flaw;
-#[doc(hidden)]
 pub mod item;
 #[doc(hidden)]
 pub mod metadata;
 mod name;
 #[doc(hidden)]
 pub mod object;
-mod secrets;
 #[doc(hidden)]
 pub mod store;
 mod template;

@@ -8,8 +8,7 @@ use kubegc_core::{
 };
 
 use crate::{
-    details::{DetailFlaw, Origin},
-    flaw::Flaw,
+    details::{DetailFlaw, Flaw, Origin},
     item::Meta,
     store::{Extra, NO_ITEM, NO_TIME, Record, Store, TYPE_PENDING},
 };

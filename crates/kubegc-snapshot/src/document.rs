@@ -115,6 +115,7 @@ struct Reading<'i> {
 }
 
 /// A document in the making, common to both formats.
+#[derive(Default)]
 struct Shape {
     /// Records before it.
     mark: usize,
@@ -156,10 +157,7 @@ impl Reading<'_> {
         Shape {
             mark: self.ingest.mark(),
             objects: self.objects,
-            items: 0,
-            is_array: false,
-            is_whole: false,
-            internal: None,
+            ..Shape::default()
         }
     }
 

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, fmt};
 
 use derive_more::Display;
-use kubegc_documents::flaw::Flaw;
 
 use crate::{
     ObjectName, Place,
+    details::Flaw,
     store::{Record, Store},
 };
 

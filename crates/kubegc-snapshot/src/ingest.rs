@@ -9,14 +9,13 @@ use crate::{
     DetectedVersion, Finding, GroupKind, Place, Problem, SnapshotError, VersionSource,
     body::Body,
     completeness::{Revocations, Why},
-    details::{self, DetailFlaw, Kind, Origin},
+    details::{self, DetailFlaw, Flaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
     kindless::{self, TypeName},
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
-use kubegc_documents::flaw::Flaw;
 
 /// The position of the object being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]

@@ -33,7 +33,7 @@ pub(crate) use self::{
 };
 pub use self::{
     kind::Kind,
-    reading::{DetailFlaw, Origin},
+    reading::{DetailFlaw, Flaw, Origin},
 };
 use crate::{body::Body, texts::Texts};
 

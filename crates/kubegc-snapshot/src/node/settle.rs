@@ -1,18 +1,45 @@
 //! Combines the documents: complete parts, living pods, effective settings, and unknown parts.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubegc_core::{
     Timestamp, Uid,
-    node_facts::{Container, ContainerState, FileSystem, Image, PodIdentity, Pods, Sandbox, SandboxState},
+    node_facts::{
+        Container, ContainerState, ContainerStatus, FileSystem, Image, PodIdentity, Pods, Sandbox,
+        SandboxState,
+    },
 };
 use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted, driver::add_running};
 
 use super::{
-    NodeSnapshot, NodeStats, RuntimeUsage,
+    NodeFinding, NodeStats, RuntimeUsage,
     finding::{NodeProblem, Notes},
     parts::{Part, Parts, failed},
 };
+
+/// One node as its documents show it.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSnapshot {
+    /// The facts on which planners decide. A part in no document is
+    /// [`Missing`](kubegc_node::Unlisted::NotRequested); an unreliable part is
+    /// [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
+    pub inventory: Inventory,
+    /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet
+    /// would refuse them.
+    pub policy: Option<PolicySpec>,
+    pub stats: Option<NodeStats>,
+    pub usage: Option<RuntimeUsage>,
+    /// The containers that were inspected one by one, by id.
+    pub statuses: BTreeMap<Arc<str>, ContainerStatus>,
+    /// The findings, in a fixed order; of each problem the first
+    /// [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX).
+    pub findings: Vec<NodeFinding>,
+    pub finding_counts: BTreeMap<NodeProblem, u64>,
+}
 
 /// What the caller knows about the documents.
 #[derive(Clone, Debug, Default)]
