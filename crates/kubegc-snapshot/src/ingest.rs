@@ -7,7 +7,7 @@ use kubegc_core::Timestamp;
 
 use crate::{
     DetectedVersion, Finding, GroupKind, Place, Problem, SnapshotError, VersionSource,
-    body::Body,
+    body::Raw,
     completeness::{Revocations, Why},
     details::{self, DetailFlaw, Flaw, Kind, Origin},
     finding::Findings,
@@ -90,7 +90,7 @@ impl Pending {
         match &self.contents {
             Contents::Unread(body) if self.record.is_some() && !self.has_half_a_type => {
                 // `Ingest::contents` wrote it.
-                let body: Body<'_> = serde_json::from_str(body).unwrap_or_default();
+                let body: Raw<'_> = serde_json::from_str(body).unwrap_or_default();
                 kindless::infer(&body, file)
             }
             _ => None,
@@ -158,10 +158,10 @@ impl Ingest {
             }
             _ => source.hint.unwrap_or(TYPE_PENDING),
         };
-        if let (true, Some(version)) = (
-            matches!(item.kind_str(), "" | "Node"),
-            item.body.kubelet_version(),
-        ) {
+        let info = item.body.get("status").get("nodeInfo");
+        if matches!(item.kind_str(), "" | "Node")
+            && let Some(version) = info.get("kubeletVersion").as_str()
+        {
             self.detect_version(version, VersionSource::Kubelet, place);
         }
         let empty = Meta::default();
@@ -375,7 +375,7 @@ impl Ingest {
     fn details(
         &mut self,
         kind: Option<Kind>,
-        body: &Body<'_>,
+        body: &Raw<'_>,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Kept {
@@ -433,7 +433,7 @@ impl Ingest {
             Contents::Unread(body) => {
                 let kind = Kind::of(api_version, kind);
                 // This function reads what it wrote above.
-                let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
+                let body: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
                 self.details(kind, &body, origin, flaws)
             }
         }

@@ -35,7 +35,7 @@ pub use self::{
     kind::Kind,
     reading::{DetailFlaw, Flaw, Origin},
 };
-use crate::{body::Body, texts::Texts};
+use crate::{body::Raw, texts::Texts};
 
 /// Fields of one object other than its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
@@ -172,7 +172,7 @@ pub struct QuotaDetails {
 /// fills.
 pub fn read(
     kind: Kind,
-    body: &Body<'_>,
+    body: &Raw<'_>,
     origin: Origin,
     texts: &mut Texts,
     flaws: &mut Vec<DetailFlaw>,
@@ -185,11 +185,11 @@ pub fn read(
         origin,
         may_lack_spec: kind == Kind::Node,
     };
-    let object = At::object(body.fields());
+    let object = At::object(body);
     if lacks_status {
         reading.assumed(object.field("status"), "that of a new object");
     }
-    let has_no_phase = origin == Origin::Dump && body.at("status").is_null();
+    let has_no_phase = origin == Origin::Dump && body.get("status").is_null();
     if has_no_phase && matches!(kind, Kind::Pod | Kind::PersistentVolume) {
         reading.missing(object.field("status").field("phase"));
     }
@@ -215,7 +215,7 @@ pub fn read(
             let facts = kind.facts(reading, object);
             // Whether a part that the kind does not use was read depends on the order of the document.
             let parts = ["spec", "status"].into_iter().filter(|part| kind.has(part));
-            let mut parts = parts.map(|part| body.at(part).is_null()).peekable();
+            let mut parts = parts.map(|part| body.get(part).is_null()).peekable();
             if origin == Origin::Dump && parts.peek().is_some() && parts.all(|is_absent| is_absent) {
                 return None;
             }
@@ -226,11 +226,11 @@ pub fn read(
 
 /// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
 /// was written by hand.
-fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
+fn lacks_first_status(kind: Kind, body: &Raw<'_>) -> bool {
     let may_lack_spec = match kind {
         Kind::Namespace => true,
         Kind::Pod => false,
         _ => return false,
     };
-    body.at("status").is_null() && (may_lack_spec || !body.at("spec").is_null())
+    body.get("status").is_null() && (may_lack_spec || !body.get("spec").is_null())
 }
