@@ -5,60 +5,100 @@
 //! are kept, and whether one of them is of the wrong type is judged when the kind is known: fields of the
 //! same name in other kinds do not matter.
 
-mod raw;
-
 use std::sync::LazyLock;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
-use kubegc_core::json::{Any, DUPLICATE, ReadAny, Scalar, Text};
+use kubegc_core::json::{Any, DUPLICATE, JsonType, ReadAny, Scalar, Text};
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess},
+    de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, value::MapAccessDeserializer},
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    fields::{ANNOTATIONS, FACTS, OTHER_SOURCES},
+    template,
 };
 
-pub use self::raw::Raw;
-use crate::{details::OTHER_SOURCES, template};
-
-#[derive(Clone, Debug)]
-pub struct Body<'a>(Raw<'a>);
-
-impl Default for Body<'_> {
-    fn default() -> Self {
-        Self(Raw::Map(Vec::new()))
-    }
+/// A JSON value with the fields that facts are read from.
+#[derive(Clone, Debug, Default)]
+pub enum Raw<'a> {
+    #[default]
+    Null,
+    Flag(bool),
+    Number(i64),
+    /// A number that is not a whole one of 64 bits.
+    OtherNumber,
+    Text(Text<'a>),
+    List(Vec<Self>),
+    Map(Vec<(Text<'a>, Self)>),
 }
 
-impl<'a> Body<'a> {
-    pub const fn fields(&self) -> &Raw<'a> {
-        &self.0
+impl<'a> Raw<'a> {
+    /// The value of a key; null if there is none. Of equal keys the last one counts, as in Go.
+    pub fn get(&self, key: &str) -> &Self {
+        let Self::Map(fields) = self else {
+            return &Self::Null;
+        };
+        let found = fields.iter().rev().find(|(known, _)| known.as_str() == key);
+        found.map_or(&Self::Null, |(_, value)| value)
     }
 
-    pub fn at(&self, key: &str) -> &Raw<'a> {
-        self.0.get(key)
-    }
-
-    pub(crate) fn put(&mut self, key: Text<'a>, value: Raw<'a>) {
-        if let Raw::Map(fields) = &mut self.0 {
-            fields.push((key, value));
+    /// Adds a field.
+    pub(crate) fn put(&mut self, key: Text<'a>, value: Self) {
+        match self {
+            Self::Map(fields) => fields.push((key, value)),
+            _ => *self = Self::Map(vec![(key, value)]),
         }
     }
 
-    pub fn kubelet_version(&self) -> Option<&str> {
-        let info = self.at("status").get("nodeInfo");
-        info.get("kubeletVersion").as_str()
+    /// Whether it is null, which Go reads as nothing.
+    pub const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text.as_str()),
+            _ => None,
+        }
+    }
+
+    pub const fn json_type(&self) -> JsonType {
+        match self {
+            Self::Null => JsonType::Null,
+            Self::Flag(_) => JsonType::Boolean,
+            Self::Number(_) | Self::OtherNumber => JsonType::Number,
+            Self::Text(_) => JsonType::String,
+            Self::List(_) => JsonType::List,
+            Self::Map(_) => JsonType::Map,
+        }
+    }
+
+    pub(crate) fn entry(key: &'static str, value: Self) -> (Text<'a>, Self) {
+        (Text(key.into()), value)
     }
 }
 
-impl Serialize for Body<'_> {
+impl Serialize for Raw<'_> {
+    /// A value whose content was not kept becomes one of the same type.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
+        match self {
+            Self::Null => serializer.serialize_unit(),
+            Self::Flag(flag) => serializer.serialize_bool(*flag),
+            Self::Number(number) => serializer.serialize_i64(*number),
+            Self::OtherNumber => serializer.serialize_f64(0.5),
+            Self::Text(text) => text.serialize(serializer),
+            Self::List(entries) => serializer.collect_seq(entries),
+            Self::Map(fields) => serializer.collect_map(fields.iter().map(|(key, value)| (key, value))),
+        }
     }
 }
 
-impl<'de: 'a, 'a> Deserialize<'de> for Body<'a> {
+impl<'de: 'a, 'a> Deserialize<'de> for Raw<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Any(Kept::Facts).deserialize(deserializer).map(Self)
+        Any(Kept::Facts).deserialize(deserializer)
     }
 }
 
@@ -123,7 +163,7 @@ impl<'de> ReadAny<'de> for Kept {
             Self::All => fields(map, |key| Self::of(key).or(Some(Self::Facts))),
             Self::Annotations => annotations(map),
             Self::Data => data(map),
-            Self::Template => template::read(map),
+            Self::Template => template(map),
         }
     }
 }
@@ -186,42 +226,21 @@ fn data<'de, A: MapAccess<'de>>(mut map: A) -> Result<Raw<'de>, A::Error> {
     Ok(Raw::Map(data))
 }
 
-/// The provisioner of a volume.
-pub(crate) const ANNOTATION_PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
-/// Set if a controller, and no user, bound the volume.
-pub(crate) const ANNOTATION_BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
-/// The CSI driver that an in-tree volume was migrated to.
-pub(crate) const ANNOTATION_MIGRATED_TO: &str = "pv.kubernetes.io/migrated-to";
-/// The name of the service account that a secret holds a token of.
-pub(crate) const ANNOTATION_ACCOUNT_NAME: &str = "kubernetes.io/service-account.name";
-/// The uid of that service account.
-pub(crate) const ANNOTATION_ACCOUNT_UID: &str = "kubernetes.io/service-account.uid";
-/// Set on Jobs whose finished pods are counted with finalizers.
-pub(crate) const ANNOTATION_JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
-/// The index of a pod of an Indexed Job.
-pub(crate) const ANNOTATION_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
-/// The number of earlier failures of the index of a pod.
-pub(crate) const ANNOTATION_INDEX_FAILURES: &str = "batch.kubernetes.io/job-index-failure-count";
-/// The cost of deleting a pod that is surplus.
-pub(crate) const ANNOTATION_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
-/// The revision of its Deployment that a ReplicaSet has.
-pub(crate) const ANNOTATION_REVISION: &str = "deployment.kubernetes.io/revision";
-/// Set on Endpoints that serve as a lock.
-pub(crate) const ANNOTATION_LEADER: &str = "control-plane.alpha.kubernetes.io/leader";
-
-const ANNOTATIONS: [&str; 11] = [
-    ANNOTATION_PROVISIONED_BY,
-    ANNOTATION_BOUND_BY_CONTROLLER,
-    ANNOTATION_MIGRATED_TO,
-    ANNOTATION_ACCOUNT_NAME,
-    ANNOTATION_ACCOUNT_UID,
-    ANNOTATION_JOB_TRACKING,
-    ANNOTATION_COMPLETION_INDEX,
-    ANNOTATION_INDEX_FAILURES,
-    ANNOTATION_DELETION_COST,
-    ANNOTATION_REVISION,
-    ANNOTATION_LEADER,
-];
+/// Reads `spec.template` of a workload: the digest, and `spec` with the restart policy only.
+fn template<'de, A: MapAccess<'de>>(map: A) -> Result<Raw<'de>, A::Error> {
+    let mut template = Map::deserialize(MapAccessDeserializer::new(map))?;
+    let digest = template::digest_of(&template);
+    let mut spec = template.remove("spec").unwrap_or_default();
+    if let Value::Object(fields) = &mut spec {
+        fields.retain(|key, _| key == "restartPolicy");
+    }
+    let spec = Any(Kept::All).deserialize(spec).map_err(de::Error::custom)?;
+    let digest = Raw::Text(Text(digest.to_string().into()));
+    Ok(Raw::Map(vec![
+        Raw::entry(template::DIGEST, digest),
+        Raw::entry("spec", spec),
+    ]))
+}
 
 /// The parts that are kept of fields, by their names, wherever they occur in the fields of an object from
 /// which its kind has details.
@@ -242,55 +261,13 @@ static KEPT: LazyLock<HashMap<&'static str, Kept, FixedState>> = LazyLock::new(|
     facts.chain(special).collect()
 });
 
-/// The names of the fields that [`details`](crate::details) are read from, other than volume sources.
-const FACTS: &str = "
-    activeDeadlineSeconds addresses allocation allocationMode apiGroup apiGroups apiVersion apiVersions
-    availableReplicas backoffLimit backoffLimitPerIndex categories certificate cidrs claimName claimRef
-    clientConfig clusterIPs completedIndexes completionMode completions conditions containerStatuses containers
-    conversion count csi currentRevision currentVolumeAttributesClassName driver effect endpoints env envFrom
-    ephemeral ephemeralContainers excludeResourceRules expression failed failedIndexes failedJobsHistoryLimit
-    failurePolicy finalizers group hostPath imagePullSecrets initContainerStatuses initContainers
-    involvedObject jobTemplate key kind kubeletVersion lastTransitionTime lastUpdateTime leaseDurationSeconds
-    managedBy matchConditions matchConstraints matchExpressions matchPolicy matchResources maxFailedIndexes
-    maxSurge maxUnavailable message messageExpression metadata modifyVolumeStatus name names namespace
-    namespaceSelector nodeInfo nodeName nodePublishSecretRef objectSelector observedGeneration operations
-    operator ordinals parallelism paramKind paramRef parameterNotFoundAction parentRef path paused
-    persistentVolumeClaim persistentVolumeClaimRetentionPolicy persistentVolumeName
-    persistentVolumeReclaimPolicy phase plural podFailurePolicy podGroupName podReplacementPolicy policyName
-    port projected providerID ready reason renewTime replicas reservedFor resource resourceNames resourceRules
-    resources restartCount revision revisionHistoryLimit rollingUpdate rules schedulingGroup scope
-    scopeSelector scopes secret secretKeyRef secretName secretRef secrets served service shortNames source
-    sources spec start startTime state status storage storedVersions strategy subsets succeeded successPolicy
-    successfulJobsHistoryLimit suspend taints targetVolumeAttributesClassName terminated
-    terminationGracePeriodSeconds timeAdded tolerationSeconds tolerations ttlSecondsAfterFinished type uid
-    uncountedTerminatedPods updateRevision updatedReplicas url validationActions validations value valueFrom
-    values variables version versions volumeAttributesClassName volumeClaimTemplates volumeHandle volumeMode
-    volumeName volumes volumesInUse waiting webhook webhookClientConfig webhooks whenDeleted whenScaled
-";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fields::ANNOTATION_DELETION_COST;
 
-    fn read(text: &str) -> Body<'_> {
+    fn read(text: &str) -> Raw<'_> {
         serde_json::from_str(text).expect("an object")
-    }
-
-    #[test]
-    fn a_written_body_reads_alike() {
-        let body = read(
-            r#"{"metadata": {"annotations": {"kubernetes.io/service-account.name": "a", "x": "y"}},
-                "spec": {"nodeName": 7, "replicas": 1.5, "tolerations": {"a": 1}, "paused": [true],
-                    "volumes": [null, {"name": "a", "secret": {"secretName": [1]}}], "x": {},
-                    "template": {"metadata": {}, "spec": {"restartPolicy": "Never", "x": 1}}},
-                "status": {"conditions": [{"type": true}, {"type": "\u0041"}]},
-                "data": {"since": "a", "password": "b"}}"#,
-        );
-        let written = serde_json::to_string(&body).expect("it can be written");
-        assert_eq!(format!("{:?}", read(&written)), format!("{body:?}"));
-        assert!(!written.contains("password"), "{written}");
-        let volume = r#"[null,{"name":"a","secret":{"secretName":[1]}}]"#;
-        assert!(written.contains(volume), "{written}");
     }
 
     #[test]
@@ -308,13 +285,13 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(serde_json::from_str::<Body<'_>>(text).is_err(), fails, "{text}");
+            assert_eq!(serde_json::from_str::<Raw<'_>>(text).is_err(), fails, "{text}");
         }
         let key = ANNOTATION_DELETION_COST;
         let text =
             format!(r#"{{"metadata": {{"annotations": {{"{key}": "1", "{key}": "2", "{key}": null}}}}}}"#);
         let body = read(&text);
-        let cost = body.at("metadata").get("annotations").get(key);
+        let cost = body.get("metadata").get("annotations").get(key);
         assert_eq!(cost.as_str(), Some("2"));
     }
 }

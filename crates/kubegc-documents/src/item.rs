@@ -13,7 +13,7 @@ use serde::{
 
 use crate::{
     ObjectName,
-    body::{Annotations, Body, Kept, Raw},
+    body::{Annotations, Kept, Raw},
     details,
 };
 
@@ -25,7 +25,8 @@ pub struct Item<'a> {
     pub api_version: Soft<Text<'a>>,
     pub kind: Soft<Text<'a>>,
     pub meta: Soft<Meta<'a>>,
-    pub body: Body<'a>,
+    /// The fields other than the typed ones.
+    pub body: Raw<'a>,
     /// Whether a part of the body was read or skipped because of the assumed kind.
     pub depends_on_hint: bool,
     /// Whether it has a field `items`: the object is then a list, or a kind of its own with such a field.

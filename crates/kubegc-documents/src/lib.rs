@@ -19,8 +19,7 @@ pub mod body;
 pub mod details;
 mod documents;
 mod encoding;
-#[doc(hidden)]
-pub mod flaw;
+mod fields;
 #[doc(hidden)]
 pub mod item;
 #[doc(hidden)]
@@ -28,7 +27,6 @@ pub mod metadata;
 mod name;
 #[doc(hidden)]
 pub mod object;
-mod secrets;
 #[doc(hidden)]
 pub mod store;
 mod template;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use kubegc_core::json::{OwnerFields, Soft, Text};
-use kubegc_core::{Timestamp, Uid};
+use kubegc_core::{
+    OwnerReference, ResourceVersion, Timestamp, Uid,
+    json::{OwnerFields, Soft, Text},
+};
 
 use crate::{
-    details::{DetailFlaw, Origin},
-    flaw::Flaw,
+    details::{DetailFlaw, Flaw, Origin},
     item::Meta,
-    store::{Extra, NO_ITEM, NO_TIME, OwnerRecord, Record, Store, TYPE_PENDING, Version},
+    store::{Extra, NO_ITEM, NO_TIME, Record, Store, TYPE_PENDING},
 };
 
 /// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
@@ -22,16 +23,18 @@ fn unhidden<'t>(text: &'t Soft<Text<'_>>) -> &'t str {
     }
 }
 
-/// The reason why a required text is missing.
-fn missing(text: &Soft<Text<'_>>) -> String {
-    match is_hidden(text) {
-        true => "hidden by a redactor".to_owned(),
-        false => "missing".to_owned(),
-    }
-}
-
 fn is_hidden(text: &Soft<Text<'_>>) -> bool {
     text.as_str() == HIDDEN
+}
+
+/// The reason why a required text is missing.
+fn missing(text: &Soft<Text<'_>>) -> String {
+    let reason = if is_hidden(text) {
+        "hidden by a redactor"
+    } else {
+        "missing"
+    };
+    reason.to_owned()
 }
 
 /// The source of an object of a dump: without uid and resourceVersion, the API server never stored it.
@@ -59,46 +62,35 @@ impl Store {
         }
         let mut date = |text: &Soft<Text<'_>>, field: &str| {
             let text = text.get()?.as_str();
-            Timestamp::parse(text)
-                .map_err(|_| {
-                    flaws.push((
-                        Flaw::BadField,
-                        format!("metadata.{field}"),
-                        format!("{text:?} is not a date"),
-                    ))
-                })
-                .ok()
+            let date = Timestamp::parse(text).ok();
+            if date.is_none() {
+                let field = format!("metadata.{field}");
+                flaws.push((Flaw::BadField, field, format!("{text:?} is not a date")));
+            }
+            date
         };
         let created = date(&meta.creation_timestamp, "creationTimestamp");
         let extra = Extra {
             deletion_timestamp: date(&meta.deletion_timestamp, "deletionTimestamp"),
             deletion_grace_period_seconds: meta.deletion_grace_period_seconds.get().copied(),
-            finalizers: self.finalizers(meta.finalizers.get().map_or(&[], Vec::as_slice)),
+            finalizers: self.finalizers(meta),
         };
-        let extra = if extra == Extra::default() {
-            0
-        } else {
-            self.extras.push(extra);
-            self.extras.len() as u32 - 1
-        };
-        let owners_start = self.owners.len() as u32;
+        let extra = (extra != Extra::default()).then(|| extra.into());
         let owners = meta.owner_references.get().into_iter().flatten();
-        for (index, owner) in owners.filter_map(Soft::get).enumerate() {
-            let owner = self.owner(owner, index, origin, flaws);
-            self.owners.push(owner);
-        }
-        let version = meta.resource_version.as_str();
+        let owners = owners.filter_map(Soft::get).enumerate();
+        let owners: Vec<OwnerReference> = owners
+            .map(|(index, owner)| self.owner(owner, index, origin, flaws))
+            .collect();
         Record {
             name,
             uid,
-            version: self.version(version),
+            version: ResourceVersion::new(meta.resource_version.as_str()),
             generation: meta.generation.get().copied().unwrap_or(0),
             created: created.map_or(NO_TIME, Timestamp::as_nanos),
             type_id: TYPE_PENDING,
             namespace: self.texts.number(meta.namespace.as_str()),
             labels: self.labels(meta),
-            owners_start,
-            owners_count: self.owners.len() as u32 - owners_start,
+            owners: self.owner_lists.number(&*owners),
             extra,
             file: 0,
             document: 0,
@@ -111,13 +103,10 @@ impl Store {
         }
     }
 
-    fn finalizers(&mut self, names: &[Soft<Text<'_>>]) -> u32 {
-        let numbers: Vec<u32> = names
-            .iter()
-            .filter_map(Soft::get)
-            .map(|name| self.texts.number(name.as_str()))
-            .collect();
-        self.finalizer_lists.number(&numbers)
+    fn finalizers(&mut self, meta: &Meta<'_>) -> Vec<Arc<str>> {
+        let names = meta.finalizers.get().into_iter().flatten();
+        let names = names.filter_map(Soft::get);
+        names.map(|name| self.texts.share(name.as_str())).collect()
     }
 
     fn labels(&mut self, meta: &Meta<'_>) -> u32 {
@@ -135,7 +124,7 @@ impl Store {
         labels.reverse();
         labels.sort_by_key(|&(key, _)| key);
         labels.dedup_by_key(|&mut (key, _)| key);
-        let number = self.label_sets.number(&labels);
+        let number = self.label_sets.number(&*labels);
         self.labels_scratch = labels;
         number
     }
@@ -146,7 +135,7 @@ impl Store {
         index: usize,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
-    ) -> OwnerRecord {
+    ) -> OwnerReference {
         let fields = [
             ("apiVersion", &owner.api_version),
             ("kind", &owner.kind),
@@ -163,24 +152,13 @@ impl Store {
         }
         let [api_version, kind, name, uid] = fields.map(|(_, text)| unhidden(text));
         let texts = &mut self.texts;
-        OwnerRecord {
+        OwnerReference {
             uid: Uid::new(uid),
-            api_version: texts.number(api_version),
-            kind: texts.number(kind),
-            name: texts.number(name),
+            api_version: texts.share(api_version),
+            kind: texts.share(kind),
+            name: texts.share(name),
             controller: owner.controller.get().copied(),
             block_owner_deletion: owner.block_owner_deletion.get().copied(),
-        }
-    }
-
-    fn version(&mut self, text: &str) -> Version {
-        if text.is_empty() {
-            return Version::None;
-        }
-        // Only the form that the number prints back as, so that the text survives.
-        match text.parse::<u64>() {
-            Ok(number) if !text.starts_with(['+', '0']) || text == "0" => Version::Number(number),
-            _ => Version::Text(self.texts.number(text)),
         }
     }
 }

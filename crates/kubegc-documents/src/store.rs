@@ -1,18 +1,16 @@
-//! The objects of a snapshot in a compact form: about 120 bytes each and their name; everything repeated is
+//! The objects of a snapshot in a compact form: about 140 bytes each and their name; everything repeated is
 //! kept once.
 //!
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
 //! numbers and builds the metadata on access; the texts in it are shared, not copied.
 
-use std::{collections::BTreeMap, hash::BuildHasher, ops::Range, sync::Arc};
+use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use kubegc_core::{ObjectMeta, OwnerReference, ResourceVersion, Timestamp, Uid, identity::split_api_version};
 
 use crate::{
     Details, ObjectName,
-    texts::{Sequences, TextId, Texts},
+    texts::{Numbered, TextId, Texts},
 };
 
 /// Number of a kind and version in the store.
@@ -21,29 +19,19 @@ pub type TypeId = u32;
 /// Represents the kind of a list's item until the list's own kind is read.
 pub const TYPE_PENDING: TypeId = u32::MAX;
 
-/// A version of an object: numbers can be ordered, anything else only compared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Version {
-    None,
-    Number(u64),
-    Text(TextId),
-}
-
 #[derive(Clone, Debug)]
 pub struct Record {
     pub name: Arc<str>,
     pub uid: Uid,
-    pub version: Version,
+    pub version: ResourceVersion,
     pub generation: i64,
     /// Nanoseconds; [`NO_TIME`] if absent.
     pub created: i64,
     pub type_id: TypeId,
     pub namespace: TextId,
     pub labels: u32,
-    pub owners_start: u32,
-    pub owners_count: u32,
-    /// Number of the rarer facts; 0 for none.
-    pub extra: u32,
+    pub owners: u32,
+    pub extra: Option<Box<Extra>>,
     pub file: u32,
     pub document: u32,
     /// [`NO_ITEM`] if the object is a document of its own.
@@ -60,10 +48,13 @@ pub struct Record {
 }
 
 impl Record {
-    /// The positions of its owners in the store.
-    pub fn owners(&self) -> Range<usize> {
-        let start = self.owners_start as usize;
-        start..start + self.owners_count as usize
+    /// The finalizers, in stored order.
+    pub fn finalizers(&self) -> &[Arc<str>] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.finalizers)
+    }
+
+    pub fn deletion_timestamp(&self) -> Option<Timestamp> {
+        self.extra.as_ref()?.deletion_timestamp
     }
 
     /// The time at which a pod became ready.
@@ -82,31 +73,20 @@ pub const NO_ITEM: u32 = u32::MAX;
 pub struct Extra {
     pub deletion_timestamp: Option<Timestamp>,
     pub deletion_grace_period_seconds: Option<i64>,
-    pub finalizers: u32,
-}
-
-#[derive(Clone, Debug)]
-pub struct OwnerRecord {
-    pub uid: Uid,
-    pub api_version: TextId,
-    pub kind: TextId,
-    pub name: TextId,
-    pub controller: Option<bool>,
-    pub block_owner_deletion: Option<bool>,
+    pub finalizers: Vec<Arc<str>>,
 }
 
 #[derive(Debug)]
 pub struct Store {
     pub texts: Texts,
     pub records: Vec<Record>,
-    pub types: Vec<(TextId, TextId)>,
-    type_numbers: BTreeMap<(TextId, TextId), TypeId>,
-    pub label_sets: Sequences<(TextId, TextId)>,
-    pub finalizer_lists: Sequences<TextId>,
-    pub owners: Vec<OwnerRecord>,
-    pub extras: Vec<Extra>,
-    details: Vec<Arc<Details>>,
-    details_numbers: HashTable<u32>,
+    /// The apiVersion and the kind of each type.
+    pub types: Numbered<(TextId, TextId)>,
+    /// Sorted by key. Number 0 is the empty one.
+    pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
+    /// The owner references of objects. Number 0 is the empty list.
+    pub owner_lists: Numbered<Box<[OwnerReference]>>,
+    details: Numbered<Arc<Details>>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
     pub labels_scratch: Vec<(TextId, TextId)>,
@@ -114,40 +94,30 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self {
+        let mut store = Self {
             texts: Texts::default(),
             records: Vec::new(),
-            types: Vec::new(),
-            type_numbers: BTreeMap::new(),
-            label_sets: Sequences::default(),
-            finalizer_lists: Sequences::default(),
-            owners: Vec::new(),
-            extras: vec![Extra::default()],
-            details: Vec::new(),
-            details_numbers: HashTable::new(),
+            types: Numbered::default(),
+            label_sets: Numbered::default(),
+            owner_lists: Numbered::default(),
+            details: Numbered::default(),
             files: Vec::new(),
             labels_scratch: Vec::new(),
-        }
+        };
+        store.label_sets.add(Box::default());
+        store.owner_lists.add(Box::default());
+        store
     }
 }
 
 impl Store {
     pub fn type_id(&mut self, api_version: &str, kind: &str) -> TypeId {
         let key = (self.texts.number(api_version), self.texts.number(kind));
-        self.type_number(key)
-    }
-
-    fn type_number(&mut self, key: (TextId, TextId)) -> TypeId {
-        let next = self.types.len() as TypeId;
-        let id = *self.type_numbers.entry(key).or_insert(next);
-        if id == next {
-            self.types.push(key);
-        }
-        id
+        self.types.add(key)
     }
 
     pub fn type_texts(&self, id: TypeId) -> (&Arc<str>, &Arc<str>) {
-        let (api_version, kind) = self.types[id as usize];
+        let (api_version, kind) = self.types[id];
         (self.texts.text(api_version), self.texts.text(kind))
     }
 
@@ -164,7 +134,7 @@ impl Store {
         name: impl Into<Arc<str>>,
     ) -> ObjectName {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let of = self.types.get(id as usize);
+        let of = self.types.get(id);
         let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
         ObjectName {
             api_version,
@@ -174,147 +144,79 @@ impl Store {
         }
     }
 
-    pub fn owners_of(&self, record: &Record) -> &[OwnerRecord] {
-        &self.owners[record.owners()]
+    pub fn name_of(&self, record: &Record) -> ObjectName {
+        let namespace = Arc::clone(self.texts.text(record.namespace));
+        self.object_name(record.type_id, namespace, Arc::clone(&record.name))
+    }
+
+    pub fn owners_of(&self, record: &Record) -> &[OwnerReference] {
+        &self.owner_lists[record.owners]
     }
 
     /// The metadata of a record, built from the stored parts.
     pub fn meta(&self, record: &Record) -> ObjectMeta {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let extra = &self.extras[record.extra as usize];
         ObjectMeta {
             namespace: text(record.namespace),
             name: Arc::clone(&record.name),
             uid: record.uid.clone(),
-            resource_version: self.resource_version(record.version),
+            resource_version: record.version.clone(),
             generation: record.generation,
             creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
-            deletion_timestamp: extra.deletion_timestamp,
-            deletion_grace_period_seconds: extra.deletion_grace_period_seconds,
-            finalizers: self
-                .finalizer_lists
-                .sequence(extra.finalizers)
-                .iter()
-                .map(|&id| text(id))
-                .collect(),
-            owner_references: self
-                .owners_of(record)
-                .iter()
-                .map(|owner| self.owner_reference(owner))
-                .collect(),
-            labels: self
-                .label_sets
-                .sequence(record.labels)
+            deletion_timestamp: record.deletion_timestamp(),
+            deletion_grace_period_seconds: record
+                .extra
+                .as_ref()
+                .and_then(|extra| extra.deletion_grace_period_seconds),
+            finalizers: record.finalizers().to_vec(),
+            owner_references: self.owners_of(record).iter().cloned().collect(),
+            labels: self.label_sets[record.labels]
                 .iter()
                 .map(|&(key, value)| (text(key), text(value)))
                 .collect(),
         }
     }
 
-    pub fn owner_reference(&self, owner: &OwnerRecord) -> OwnerReference {
-        let text = |id: TextId| Arc::clone(self.texts.text(id));
-        OwnerReference {
-            api_version: text(owner.api_version),
-            kind: text(owner.kind),
-            name: text(owner.name),
-            uid: owner.uid.clone(),
-            controller: owner.controller,
-            block_owner_deletion: owner.block_owner_deletion,
-        }
-    }
-
-    pub fn resource_version(&self, version: Version) -> ResourceVersion {
-        match version {
-            Version::None => ResourceVersion::default(),
-            Version::Number(number) => ResourceVersion::new(&number.to_string()),
-            Version::Text(id) => ResourceVersion::new(self.texts.text(id)),
-        }
-    }
-
     /// The details of a record, if its kind has any.
     pub fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
-        self.details.get((record.details as usize).checked_sub(1)?)
+        self.details.get(record.details.checked_sub(1)?)
     }
 
     /// The number of these details, from 1.
     pub fn details_number(&mut self, details: Details) -> u32 {
-        let hash = FixedState::default().hash_one(&details);
-        let known = &self.details;
-        if let Some(&found) = self
-            .details_numbers
-            .find(hash, |&id| *known[id as usize - 1] == details)
-        {
-            return found;
-        }
-        self.details.push(Arc::new(details));
-        // No more details than objects, and those are bounded by u32 through their file positions and memory.
-        let id = u32::try_from(self.details.len()).expect("fewer details than u32::MAX");
-        let known = &self.details;
-        self.details_numbers.insert_unique(hash, id, |&id| {
-            FixedState::default().hash_one(&*known[id as usize - 1])
-        });
-        id
+        let known = self.details.find(&details);
+        known.unwrap_or_else(|| self.details.add(details.into())) + 1
     }
 
     /// Adds the objects of another store; returns the numbers of its types here. All numbers become those
     /// that the same objects would have if this store had taken them in.
     pub fn append(&mut self, other: Self) -> Vec<TypeId> {
-        let texts = self.texts.append(other.texts);
+        let texts = self.texts.append(other.texts, |text| text);
         let text = |id: TextId| texts[id as usize];
-        let types = other.types.into_iter();
-        let types: Vec<TypeId> = types
-            .map(|(api_version, kind)| self.type_number((text(api_version), text(kind))))
-            .collect();
-        let label_sets = self.label_sets.append(&other.label_sets, |labels| {
-            for (key, value) in &mut *labels {
+        let types = self
+            .types
+            .append(other.types, |(api_version, kind)| (text(api_version), text(kind)));
+        let label_sets = self.label_sets.append(other.label_sets, |mut labels| {
+            for (key, value) in &mut labels {
                 (*key, *value) = (text(*key), text(*value));
             }
             labels.sort_unstable_by_key(|&(key, _)| key);
+            labels
         });
-        let finalizer_lists = self.finalizer_lists.append(&other.finalizer_lists, |names| {
-            for name in names {
-                *name = text(*name);
-            }
-        });
-        let details = other.details.into_iter();
-        let details: Vec<u32> = details
-            .map(|details| self.details_number(Arc::unwrap_or_clone(details)))
-            .collect();
-        let owners_before = self.owners.len() as u32;
-        self.owners
-            .extend(other.owners.into_iter().map(|owner| OwnerRecord {
-                api_version: text(owner.api_version),
-                kind: text(owner.kind),
-                name: text(owner.name),
-                ..owner
-            }));
-        // Number 0 is that of objects without such facts, in both.
-        let extras_before = self.extras.len() as u32 - 1;
-        self.extras
-            .extend(other.extras.into_iter().skip(1).map(|extra| Extra {
-                finalizers: finalizer_lists[extra.finalizers as usize],
-                ..extra
-            }));
+        let details = self.details.append(other.details, |details| details);
+        let owner_lists = self.owner_lists.append(other.owner_lists, |owners| owners);
         let files_before = self.files.len() as u32;
         self.files.extend(other.files);
         self.records
             .extend(other.records.into_iter().map(|record| Record {
-                version: match record.version {
-                    Version::Text(id) => Version::Text(text(id)),
-                    version => version,
-                },
                 type_id: types[record.type_id as usize],
                 namespace: text(record.namespace),
                 labels: label_sets[record.labels as usize],
-                owners_start: owners_before + record.owners_start,
-                extra: match record.extra {
-                    0 => 0,
-                    extra => extras_before + extra,
-                },
+                owners: owner_lists[record.owners as usize],
                 file: files_before + record.file,
                 details: match record.details {
                     0 => 0,
-                    number => details[number as usize - 1],
+                    number => details[number as usize - 1] + 1,
                 },
                 ..record
             }));
@@ -324,24 +226,16 @@ impl Store {
     /// Removes all objects. Their shared texts stay until they exceed `shared_max`; then they are removed
     /// too.
     pub fn forget_objects(&mut self, shared_max: usize) {
-        let shared = self.texts.len() + self.label_sets.len() + self.finalizer_lists.len();
+        let shared = self.texts.len() + self.label_sets.len();
         if shared > shared_max {
             *self = Self::default();
         }
         self.records.clear();
-        self.owners.clear();
-        self.extras.truncate(1);
+        self.owner_lists.truncate(1);
     }
 
-    /// Frees the memory that only adding objects needs.
+    /// Frees memory that is reserved for further objects.
     pub fn seal(&mut self) {
-        self.texts.seal();
-        self.type_numbers = BTreeMap::new();
-        self.details_numbers = HashTable::new();
-        self.label_sets.seal();
-        self.finalizer_lists.seal();
         self.records.shrink_to_fit();
-        self.owners.shrink_to_fit();
-        self.extras.shrink_to_fit();
     }
 }

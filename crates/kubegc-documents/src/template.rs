@@ -6,14 +6,7 @@
 use std::hash::{BuildHasher, Hash};
 
 use foldhash::fast::FixedState;
-use kubegc_core::json::{Any, Text};
-use serde::{
-    Deserialize,
-    de::{DeserializeSeed, Error, MapAccess, value::MapAccessDeserializer},
-};
 use serde_json::{Map, Value};
-
-use crate::body::{Kept, Raw};
 
 /// The key of the digest in a template of which only the digest is known.
 pub(crate) const DIGEST: &str = "digest";
@@ -21,25 +14,11 @@ pub(crate) const DIGEST: &str = "digest";
 /// The label by which ReplicaSets of one Deployment differ.
 const POD_TEMPLATE_HASH: &str = "pod-template-hash";
 
-/// Reads `spec.template` of a workload: the digest, and `spec` with the restart policy only.
-pub(crate) fn read<'de, A: MapAccess<'de>>(map: A) -> Result<Raw<'de>, A::Error> {
-    let mut template = Map::deserialize(MapAccessDeserializer::new(map))?;
-    let known = template.remove(DIGEST);
-    let known = known
-        .as_ref()
-        .and_then(Value::as_str)
-        .and_then(|digest| digest.parse().ok());
-    let digest: u64 = known.unwrap_or_else(|| entries(&template, At::Template));
-    let mut spec = template.remove("spec").unwrap_or_default();
-    if let Value::Object(fields) = &mut spec {
-        fields.retain(|key, _| key == "restartPolicy");
-    }
-    let spec = Any(Kept::All).deserialize(spec).map_err(A::Error::custom)?;
-    let digest = Raw::Text(Text(digest.to_string().into()));
-    Ok(Raw::Map(vec![
-        Raw::entry(DIGEST, digest),
-        Raw::entry("spec", spec),
-    ]))
+/// The digest of `spec.template` of a workload: the known one, if nothing else of the template was kept.
+pub(crate) fn digest_of(template: &Map<String, Value>) -> u64 {
+    let known = template.get(DIGEST).and_then(Value::as_str);
+    let known = known.and_then(|digest| digest.parse().ok());
+    known.unwrap_or_else(|| entries(template, At::Template))
 }
 
 /// The digest of a value that is empty: it is as good as absent.

@@ -20,7 +20,7 @@ const UNSORTED_KEYS_MAX: usize = 64;
 pub(crate) fn to_json(text: &str, out: &mut String) -> bool {
     out.clear();
     let converter = Converter {
-        lines: Lines { rest: text },
+        rest: text,
         out,
         open: Vec::new(),
         awaits_value: false,
@@ -28,24 +28,11 @@ pub(crate) fn to_json(text: &str, out: &mut String) -> bool {
     converter.convert().is_some()
 }
 
-/// The lines of a text, without their ends.
-#[derive(Clone, Copy)]
-struct Lines<'t> {
-    rest: &'t str,
-}
-
-impl<'t> Iterator for Lines<'t> {
-    type Item = &'t str;
-
-    fn next(&mut self) -> Option<&'t str> {
-        if self.rest.is_empty() {
-            return None;
-        }
-        let end = memchr::memchr(b'\n', self.rest.as_bytes()).unwrap_or(self.rest.len());
-        let line = &self.rest[..end];
-        self.rest = self.rest.get(end + 1..).unwrap_or_default();
-        Some(line)
-    }
+/// The first line of a text without its end, and the rest; `None` if the text is empty.
+fn next_line(text: &str) -> Option<(&str, &str)> {
+    let end = memchr::memchr(b'\n', text.as_bytes()).unwrap_or(text.len());
+    let rest = text.get(end + 1..).unwrap_or_default();
+    (!text.is_empty()).then(|| (&text[..end], rest))
 }
 
 /// A map or sequence that has not ended.
@@ -77,7 +64,8 @@ impl<'t> Keys<'t> {
 }
 
 struct Converter<'t, 'o> {
-    lines: Lines<'t>,
+    /// The lines to come.
+    rest: &'t str,
     out: &'o mut String,
     open: Vec<Open<'t>>,
     /// Whether the last key or dash has no value yet.
@@ -87,7 +75,8 @@ struct Converter<'t, 'o> {
 impl<'t> Converter<'t, '_> {
     /// `None` if the text has another form.
     fn convert(mut self) -> Option<()> {
-        while let Some(line) = self.lines.next() {
+        while let Some((line, rest)) = next_line(self.rest) {
+            self.rest = rest;
             let column = line.bytes().take_while(|&byte| byte == b' ').count();
             let content = line.get(column..)?.trim_end_matches(' ');
             if !content.is_empty() {
@@ -192,7 +181,7 @@ impl<'t> Converter<'t, '_> {
             self.out.push_str("null");
             self.awaits_value = false;
         }
-        let is_end = self.lines.rest.is_empty() && column == 0;
+        let is_end = self.rest.is_empty() && column == 0;
         while self.open.last().is_some_and(|top| top.column > column) {
             self.close();
         }
@@ -228,8 +217,9 @@ impl<'t> Converter<'t, '_> {
         // Line breaks that count only if text follows.
         let mut breaks = 0;
         loop {
-            let mut ahead = self.lines;
-            let Some(line) = ahead.next() else { break };
+            let Some((line, rest)) = next_line(self.rest) else {
+                break;
+            };
             let column = line.bytes().take_while(|&byte| byte == b' ').count();
             let is_blank = column == line.len();
             if is_blank {
@@ -253,7 +243,7 @@ impl<'t> Converter<'t, '_> {
                 breaks = 0;
                 text.push_str(line.get(block..)?);
             }
-            self.lines = ahead;
+            self.rest = rest;
         }
         // Without text the rules for breaks are others.
         if text.is_empty() {

@@ -14,7 +14,7 @@
 //! inferred from them.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, btree_map},
     sync::Arc,
 };
 
@@ -169,7 +169,8 @@ impl Completeness {
         let Some(entry) = self.kinds.get(&key) else {
             return Coverage::Incomplete(Why::Unresolvable);
         };
-        match self.revoked.kinds.get(&key).or(self.revoked.all.as_ref()) {
+        let revoked = &self.revoked.0;
+        match revoked.get(&Some(key)).or(revoked.get(&None)) {
             Some(why) => Coverage::Incomplete(why.clone()),
             None => proof(entry).map_or_else(|| entry.incomplete(), Coverage::Complete),
         }
@@ -181,37 +182,24 @@ impl Completeness {
     }
 }
 
-/// The reasons that revoke declarations, by kind. Counts are added; of different reasons the first in the
-/// order of [`Why`] is kept.
+/// The reasons that revoke declarations, by kind; `None` is all kinds. Counts are added; of different reasons
+/// the first in the order of [`Why`] is kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Revocations {
-    pub(crate) kinds: BTreeMap<GroupKind, Why>,
-    pub(crate) all: Option<Why>,
-}
+pub(crate) struct Revocations(pub(crate) BTreeMap<Option<GroupKind>, Why>);
 
 impl Revocations {
-    pub(crate) fn kind(&mut self, kind: GroupKind, why: Why) {
-        match self.kinds.get_mut(&kind) {
-            Some(known) => merge(known, why),
-            None => {
-                self.kinds.insert(kind, why);
+    pub(crate) fn add(&mut self, kind: Option<GroupKind>, why: Why) {
+        match self.0.entry(kind) {
+            btree_map::Entry::Occupied(mut known) => merge(known.get_mut(), why),
+            btree_map::Entry::Vacant(none) => {
+                none.insert(why);
             }
         }
     }
 
-    pub(crate) fn all(&mut self, why: Why) {
-        match &mut self.all {
-            Some(known) => merge(known, why),
-            None => self.all = Some(why),
-        }
-    }
-
     pub(crate) fn append(&mut self, other: Self) {
-        other
-            .kinds
-            .into_iter()
-            .for_each(|(kind, why)| self.kind(kind, why));
-        other.all.into_iter().for_each(|why| self.all(why));
+        let all = other.0.into_iter();
+        all.for_each(|(kind, why)| self.add(kind, why));
     }
 }
 

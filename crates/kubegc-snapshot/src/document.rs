@@ -45,7 +45,7 @@ pub(crate) fn read<R: Read>(
     };
     let beginning = window
         .at_least(sniff::BYTES)
-        .map_err(|error| reading.window_error(error, 1))?;
+        .map_err(|error| reading.window_error(error))?;
     sniff::refuse(beginning, &reading.source.place)?;
     if beginning.starts_with(b"\xef\xbb\xbf") {
         window.consume(3);
@@ -56,11 +56,8 @@ pub(crate) fn read<R: Read>(
     // Every iteration consumes at least one byte, so the loop ends with the input.
     loop {
         reading.source.place = reading.source.place.document(documents + 1);
-        let at =
-            json::skip_space(&mut window, 0).map_err(|error| reading.window_error(error, window.line()))?;
-        let mut first = window
-            .byte(at)
-            .map_err(|error| reading.window_error(error, window.line()))?;
+        let at = json::skip_space(&mut window, 0).map_err(|error| reading.window_error(error))?;
+        let mut first = window.byte(at).map_err(|error| reading.window_error(error))?;
         let skipped = match first {
             Some(b'{' | b'[') => at,
             // YAML needs the spaces before the first word of a line.
@@ -71,9 +68,7 @@ pub(crate) fn read<R: Read>(
         };
         window.consume(skipped);
         if !matches!(first, Some(b'{' | b'[')) {
-            if let Some(notice) =
-                notices::next(&mut window).map_err(|error| reading.window_error(error, window.line()))?
-            {
+            if let Some(notice) = notices::next(&mut window).map_err(|error| reading.window_error(error))? {
                 has_notices = true;
                 reading.notice(notice, documents, window.line())?;
                 continue;
@@ -83,16 +78,11 @@ pub(crate) fn read<R: Read>(
                 let words = "expected `{` or the end of the input";
                 return Err(SnapshotError::syntax(place, None, position, "JSON", words));
             }
-            if !yaml::next_document(&mut window)
-                .map_err(|error| reading.window_error(error, window.line()))?
-            {
+            if !yaml::next_document(&mut window).map_err(|error| reading.window_error(error))? {
                 break;
             }
-            let at = json::skip_space(&mut window, 0)
-                .map_err(|error| reading.window_error(error, window.line()))?;
-            first = window
-                .byte(at)
-                .map_err(|error| reading.window_error(error, window.line()))?;
+            let at = json::skip_space(&mut window, 0).map_err(|error| reading.window_error(error))?;
+            first = window.byte(at).map_err(|error| reading.window_error(error))?;
             if matches!(first, Some(b'{' | b'[')) {
                 window.consume(at);
             }
@@ -125,6 +115,7 @@ struct Reading<'i> {
 }
 
 /// A document in the making, common to both formats.
+#[derive(Default)]
 struct Shape {
     /// Records before it.
     mark: usize,
@@ -166,10 +157,7 @@ impl Reading<'_> {
         Shape {
             mark: self.ingest.mark(),
             objects: self.objects,
-            items: 0,
-            is_array: false,
-            is_whole: false,
-            internal: None,
+            ..Shape::default()
         }
     }
 
@@ -333,7 +321,7 @@ impl Reading<'_> {
         loop {
             self.source.place.item = Some(shape.items);
             let piece = splitter.next(window);
-            match piece.map_err(|error| self.window_error(error, window.line()))? {
+            match piece.map_err(|error| self.window_error(error))? {
                 Some(yaml::Piece::Item { length }) => {
                     self.in_array = splitter.is_array();
                     let text = self.text(window, length)?;
@@ -408,7 +396,7 @@ impl Reading<'_> {
     fn split_error<R: Read>(&self, error: json::SplitError, window: &Window<R>) -> SnapshotError {
         let place = self.source.place.clone();
         match error {
-            json::SplitError::Window(error) => self.window_error(error, window.line()),
+            json::SplitError::Window(error) => self.window_error(error),
             json::SplitError::Truncated => {
                 let (line, _) = window.position(window.bytes().len());
                 SnapshotError::Truncated { place, line }
@@ -420,10 +408,10 @@ impl Reading<'_> {
         }
     }
 
-    fn window_error(&self, error: WindowError, line: u64) -> SnapshotError {
+    fn window_error(&self, error: WindowError) -> SnapshotError {
         match error {
             WindowError::Io(error) => SnapshotError::io(&self.source.place.file, error),
-            WindowError::Full => SnapshotError::TooLarge {
+            WindowError::Full { line } => SnapshotError::TooLarge {
                 place: self.source.place.clone(),
                 line,
                 limit_bytes: self.settings.object_bytes_max,

@@ -2,6 +2,8 @@
 
 use std::{error, fmt, io, sync::Arc};
 
+use crate::store::{NO_ITEM, Record, Store};
+
 /// A position in the input: the file, the document in it, and the item if the document is a list.
 ///
 /// # Examples
@@ -28,6 +30,15 @@ impl Place {
             file: file.into(),
             document: 0,
             item: None,
+        }
+    }
+
+    /// The position of a record.
+    pub(crate) fn of(store: &Store, record: &Record) -> Self {
+        Self {
+            file: Arc::clone(&store.files[record.file as usize]),
+            document: record.document,
+            item: (record.item != NO_ITEM).then_some(record.item),
         }
     }
 
@@ -247,4 +258,9 @@ impl SnapshotError {
         }
         text
     }
+}
+
+/// The error of an input whose bytes are not of its format.
+pub(crate) fn invalid(problem: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }

@@ -3,9 +3,12 @@
 use std::{collections::BTreeMap, fmt};
 
 use derive_more::Display;
-use kubegc_documents::flaw::Flaw;
 
-use crate::{ObjectName, Place};
+use crate::{
+    ObjectName, Place,
+    details::Flaw,
+    store::{Record, Store},
+};
 
 /// The category of a [`Finding`].
 ///
@@ -176,6 +179,20 @@ impl<P, O> Finding<P, O> {
             field: field.into(),
             ..self
         }
+    }
+}
+
+impl Finding {
+    /// A finding about a field of a record.
+    pub(crate) fn of_record(
+        store: &Store,
+        record: &Record,
+        problem: Problem,
+        field: &str,
+        detail: &str,
+    ) -> Self {
+        let finding = Self::new(problem, Some(Place::of(store, record)), detail);
+        finding.of_object(store.name_of(record), field)
     }
 }
 

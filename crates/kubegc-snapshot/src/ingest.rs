@@ -7,16 +7,15 @@ use kubegc_core::Timestamp;
 
 use crate::{
     DetectedVersion, Finding, GroupKind, Place, Problem, SnapshotError, VersionSource,
-    body::Body,
+    body::Raw,
     completeness::{Revocations, Why},
-    details::{self, DetailFlaw, Kind, Origin},
+    details::{self, DetailFlaw, Flaw, Kind, Origin},
     finding::Findings,
     item::{Item, ListHead, Meta},
-    kindless,
+    kindless::{self, TypeName},
     metadata::origin,
     store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
 };
-use kubegc_documents::flaw::Flaw;
 
 /// The position of the object being read, and the kind that is known from elsewhere.
 #[derive(Clone, Debug)]
@@ -52,8 +51,6 @@ impl Source {
         SnapshotError::not_an_object(self.document(), problem)
     }
 }
-
-pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 /// An item without a kind, until the kind of its list is known.
 #[derive(Debug)]
@@ -93,7 +90,7 @@ impl Pending {
         match &self.contents {
             Contents::Unread(body) if self.record.is_some() && !self.has_half_a_type => {
                 // `Ingest::contents` wrote it.
-                let body: Body<'_> = serde_json::from_str(body).unwrap_or_default();
+                let body: Raw<'_> = serde_json::from_str(body).unwrap_or_default();
                 kindless::infer(&body, file)
             }
             _ => None,
@@ -161,10 +158,10 @@ impl Ingest {
             }
             _ => source.hint.unwrap_or(TYPE_PENDING),
         };
-        if let (true, Some(version)) = (
-            matches!(item.kind_str(), "" | "Node"),
-            item.body.kubelet_version(),
-        ) {
+        let info = item.body.get("status").get("nodeInfo");
+        if matches!(item.kind_str(), "" | "Node")
+            && let Some(version) = info.get("kubeletVersion").as_str()
+        {
             self.detect_version(version, VersionSource::Kubelet, place);
         }
         let empty = Meta::default();
@@ -249,7 +246,7 @@ impl Ingest {
         field: &str,
         detail: &str,
     ) {
-        self.revocations.all(why);
+        self.revocations.add(None, why);
         self.findings.add(problem, || Finding {
             field: field.into(),
             ..Finding::new(problem, Some(place.clone()), detail)
@@ -378,7 +375,7 @@ impl Ingest {
     fn details(
         &mut self,
         kind: Option<Kind>,
-        body: &Body<'_>,
+        body: &Raw<'_>,
         origin: Origin,
         flaws: &mut Vec<DetailFlaw>,
     ) -> Kept {
@@ -436,7 +433,7 @@ impl Ingest {
             Contents::Unread(body) => {
                 let kind = Kind::of(api_version, kind);
                 // This function reads what it wrote above.
-                let body: Body<'_> = serde_json::from_str(&body).unwrap_or_default();
+                let body: Raw<'_> = serde_json::from_str(&body).unwrap_or_default();
                 self.details(kind, &body, origin, flaws)
             }
         }
@@ -467,12 +464,11 @@ impl Ingest {
 
     /// Revokes the completeness of a kind; of all while it is not known.
     pub(crate) fn revoke(&mut self, type_id: TypeId, why: Why) {
-        if type_id == TYPE_PENDING {
-            self.revocations.all(why);
-        } else {
+        let kind = (type_id != TYPE_PENDING).then(|| {
             let (group, kind) = self.store.group_kind(type_id);
-            self.revocations.kind(GroupKind::new(group, kind), why);
-        }
+            GroupKind::new(group, kind)
+        });
+        self.revocations.add(kind, why);
     }
 }
 

@@ -6,12 +6,15 @@ use std::sync::{Arc, LazyLock};
 
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
-use crate::{body::Body, ingest::TypeName, layout};
+use crate::{body::Raw, layout};
+
+/// An apiVersion and a kind.
+pub(crate) type TypeName = (Arc<str>, Arc<str>);
 
 static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| Catalog::builtin(KubernetesVersion::LATEST));
 
 /// The apiVersion and kind of an object with these fields in this file.
-pub(crate) fn infer(body: &Body<'_>, file: &str) -> Option<TypeName> {
+pub(crate) fn infer(body: &Raw<'_>, file: &str) -> Option<TypeName> {
     if let Some((api_version, kind)) = of_fields(body) {
         return Some((api_version.into(), kind.into()));
     }
@@ -20,8 +23,8 @@ pub(crate) fn infer(body: &Body<'_>, file: &str) -> Option<TypeName> {
 }
 
 /// The apiVersion and kind of the objects with these fields, if only one built-in kind has them.
-fn of_fields(body: &Body<'_>) -> Option<(&'static str, &'static str)> {
-    let [spec, status] = ["spec", "status"].map(|part| body.at(part));
+fn of_fields(body: &Raw<'_>) -> Option<(&'static str, &'static str)> {
+    let [spec, status] = ["spec", "status"].map(|part| body.get(part));
     let has = |field: &str| !spec.get(field).is_null();
     let has_template = has("template");
     let strategy = spec.get("strategy");

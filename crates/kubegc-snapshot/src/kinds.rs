@@ -37,7 +37,7 @@ pub(crate) fn catalog(
             continue;
         }
         // The table names no version: the versions are those that objects of the dump have.
-        for &(api_version, kind) in &store.types {
+        for &(api_version, kind) in store.types.iter() {
             let (group, version) = split_api_version(store.texts.text(api_version));
             if *group == *resource.group && **store.texts.text(kind) == *resource.kind {
                 let mut resource = resource.clone();

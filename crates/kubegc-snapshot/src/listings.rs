@@ -160,7 +160,7 @@ impl Listings {
     /// Makes the listed kinds complete, unless the caller declared them or the dump contradicts the list.
     pub(crate) fn apply(mut self, snapshot: &mut Snapshot, findings: &mut Findings) {
         let completeness = &snapshot.completeness;
-        if completeness.revoked.all.is_some() {
+        if completeness.revoked.0.contains_key(&None) {
             return;
         }
         let catalog = &snapshot.catalog;
@@ -170,7 +170,7 @@ impl Listings {
             let entry = completeness.kinds.get(kind);
             let is_open = entry
                 .is_some_and(|entry| entry.everywhere.is_none() && !entry.namespaces.contains_key(namespace));
-            has_scope && is_open && !completeness.revoked.kinds.contains_key(kind)
+            has_scope && is_open && !completeness.revoked.0.contains_key(&Some(kind.clone()))
         });
         if self.0.is_empty() {
             return;

@@ -112,7 +112,7 @@ impl Live {
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {
-                completeness.revoked.kinds.entry(key).or_insert(why);
+                completeness.revoked.0.entry(Some(key)).or_insert(why);
             }
         }
         snapshot.catalog = self.catalog;

@@ -9,15 +9,13 @@ use std::{
     fmt,
 };
 
-use kubegc_core::{Catalog, KindId, Uid, identity::split_api_version};
+use kubegc_core::{Catalog, KindId, OwnerReference, Uid, identity::split_api_version};
 
 use crate::{
     Finding, Problem,
     completeness::Why,
     ingest::Ingest,
-    settle::of_record,
     store::{Record, Store},
-    texts::TextId,
 };
 
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
@@ -55,7 +53,11 @@ pub(crate) fn fill_namespaces(
 pub(crate) fn fill_identities(ingest: &mut Ingest) {
     let store = &ingest.store;
     let is_any = store.records.iter().any(|record| record.is_manifest)
-        || store.owners.iter().any(|owner| owner.uid.is_empty());
+        || store
+            .owner_lists
+            .iter()
+            .flatten()
+            .any(|owner| owner.uid.is_empty());
     if !is_any {
         return;
     }
@@ -78,14 +80,12 @@ fn name_of<'s>(store: &'s Store, record: &'s Record) -> Name<'s> {
 }
 
 /// The objects that an owner reference may name: in the namespace of the dependent, or cluster-scoped.
-fn named_by<'s>(store: &'s Store, dependent: &Record, owner: usize) -> [Name<'s>; 2] {
-    let owner = &store.owners[owner];
-    let text = |id: TextId| &**store.texts.text(id);
-    let name = |namespace| {
-        let group = split_api_version(text(owner.api_version)).0;
-        (group, text(owner.kind), namespace, text(owner.name))
+fn named_by<'s>(store: &'s Store, dependent: &Record, owner: &'s OwnerReference) -> [Name<'s>; 2] {
+    let name = |namespace: &'s str| {
+        let group = split_api_version(&owner.api_version).0;
+        (group, &*owner.kind, namespace, &*owner.name)
     };
-    [name(text(dependent.namespace)), name("")]
+    [name(store.texts.text(dependent.namespace)), name("")]
 }
 
 /// The uid to assume for each manifest, by its position in the store: the one by which references name it,
@@ -99,8 +99,8 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
     let taken: BTreeSet<&Uid> = stored.map(|record| &record.uid).collect();
     let mut uids: BTreeMap<usize, Option<Uid>> = BTreeMap::new();
     for dependent in &store.records {
-        for owner in dependent.owners() {
-            let uid = &store.owners[owner].uid;
+        for owner in store.owners_of(dependent) {
+            let uid = &owner.uid;
             let names = named_by(store, dependent, owner);
             let Some(&named) = names.iter().find_map(|name| by_name.get(name)) else {
                 continue;
@@ -157,33 +157,23 @@ fn add_finalizers(store: &mut Store, at: usize) {
         ("v1", "PersistentVolume") => VOLUME_PROTECTION,
         _ => return,
     };
-    let protection = store.texts.number(protection);
-    let mut extra = store.extras[record.extra as usize].clone();
-    let mut finalizers = store.finalizer_lists.sequence(extra.finalizers).to_vec();
-    if finalizers.contains(&protection) {
-        return;
+    let protection = store.texts.share(protection);
+    let extra = store.records[at].extra.get_or_insert_default();
+    if !extra.finalizers.contains(&protection) {
+        extra.finalizers.push(protection);
     }
-    finalizers.push(protection);
-    extra.finalizers = store.finalizer_lists.number(&finalizers);
-    store.extras.push(extra);
-    store.records[at].extra = store.extras.len() as u32 - 1;
 }
 
 /// Completes owner references without a uid with that of the object that they name, or reports them.
 fn fill_references(ingest: &mut Ingest) {
     let store = &ingest.store;
-    let mut wanted = Vec::new();
     // Values that a redactor hides were reported when they were read.
-    let read = store
-        .records
-        .iter()
-        .enumerate()
-        .filter(|(_, record)| !record.meta_flawed);
-    for (at, record) in read {
-        let empty = record
-            .owners()
-            .filter(|&owner| store.owners[owner].uid.is_empty());
-        wanted.extend(empty.map(|owner| (at, owner)));
+    let read = store.records.iter().enumerate();
+    let mut wanted = Vec::new();
+    for (at, record) in read.filter(|(_, record)| !record.meta_flawed) {
+        let owners = store.owners_of(record).iter().enumerate();
+        let empty = owners.filter(|(_, owner)| owner.uid.is_empty());
+        wanted.extend(empty.map(|(index, _)| (at, index)));
     }
     if wanted.is_empty() {
         return;
@@ -194,31 +184,31 @@ fn fill_references(ingest: &mut Ingest) {
         .collect();
     let found: Vec<Option<Uid>> = wanted
         .iter()
-        .map(|&(at, owner)| {
-            let names = named_by(store, &store.records[at], owner);
-            names
-                .iter()
-                .find_map(|name| by_name.get(name))
-                .map(|&uid| uid.clone())
+        .map(|&(at, index)| {
+            let record = &store.records[at];
+            let names = named_by(store, record, &store.owners_of(record)[index]);
+            let uid = names.iter().find_map(|name| by_name.get(name));
+            uid.map(|&uid| uid.clone())
         })
         .collect();
-    for ((at, owner), uid) in wanted.into_iter().zip(found) {
-        let index = owner - ingest.store.records[at].owners_start as usize;
+    for ((at, index), uid) in wanted.into_iter().zip(found) {
         let field = format!("metadata.ownerReferences[{index}].uid");
-        match uid {
-            Some(uid) => {
-                let finding = assumed(&ingest.store, &ingest.store.records[at], &field, &uid);
-                ingest.findings.add(Problem::Assumed, || finding);
-                ingest.store.owners[owner].uid = uid;
-            }
-            None => flaw(ingest, at, Problem::IncompleteOwner, &field, "missing"),
-        }
+        let Some(uid) = uid else {
+            flaw(ingest, at, Problem::IncompleteOwner, &field, "missing");
+            continue;
+        };
+        let store = &mut ingest.store;
+        let finding = assumed(store, &store.records[at], &field, &uid);
+        ingest.findings.add(Problem::Assumed, || finding);
+        let mut owners = store.owners_of(&store.records[at]).to_vec();
+        owners[index].uid = uid;
+        store.records[at].owners = store.owner_lists.number(&*owners);
     }
 }
 
 fn assumed(store: &Store, record: &Record, field: &str, value: impl fmt::Display) -> Finding {
     let detail = format!("missing: {value} is assumed");
-    of_record(store, record, Problem::Assumed, field, &detail)
+    Finding::of_record(store, record, Problem::Assumed, field, &detail)
 }
 
 /// Reports a part of the metadata that is missing.
@@ -227,6 +217,6 @@ fn flaw(ingest: &mut Ingest, at: usize, problem: Problem, field: &str, detail: &
     record.flawed = true;
     record.meta_flawed = true;
     let store = &ingest.store;
-    let finding = || of_record(store, &store.records[at], problem, field, detail);
+    let finding = || Finding::of_record(store, &store.records[at], problem, field, detail);
     ingest.findings.add(problem, finding);
 }

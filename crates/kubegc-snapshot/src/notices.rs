@@ -6,10 +6,7 @@ use std::io::Read;
 use kubegc_core::printable;
 use memchr::memmem;
 
-use crate::{
-    window::{Window, WindowError},
-    yaml,
-};
+use crate::window::{Window, WindowError};
 
 const LOGS_START: &[u8] = b"==== START logs for ";
 const LOGS_END: &[u8] = b"==== END logs for ";
@@ -74,7 +71,7 @@ pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, Wi
     if window.at_least(LOGS_START.len())?.starts_with(LOGS_START) {
         return logs(window).map(Some);
     }
-    let length = yaml::line_end(window, 0)?;
+    let length = window.line_end(0)?;
     let line = &window.bytes()[..length];
     let Some(is_error) = message(line) else {
         return Ok(None);
@@ -88,7 +85,7 @@ pub(crate) fn next<R: Read>(window: &mut Window<R>) -> Result<Option<Notice>, Wi
 /// Consumes the logs of one container: to the line that names the same container, which need not begin a
 /// line, because the last line of a log may have no end.
 fn logs<R: Read>(window: &mut Window<R>) -> Result<Notice, WindowError> {
-    let start = yaml::line_end(window, 0)?;
+    let start = window.line_end(0)?;
     let name = window.bytes()[LOGS_START.len()..start].trim_ascii_end();
     let end = [LOGS_END, &name[..name.len().min(NAME_BYTES_MAX)]].concat();
     window.consume(start);
@@ -96,7 +93,7 @@ fn logs<R: Read>(window: &mut Window<R>) -> Result<Notice, WindowError> {
     loop {
         if let Some(found) = memmem::find(window.bytes(), &end) {
             window.consume(found);
-            let length = yaml::line_end(window, 0)?;
+            let length = window.line_end(0)?;
             window.consume(length);
             return Ok(Notice::Logs);
         }

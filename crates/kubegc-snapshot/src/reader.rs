@@ -526,7 +526,7 @@ impl Reader {
     fn unread(&mut self, error: &SnapshotError) {
         let (place, detail) = error.at_place();
         if let Some(place) = &place {
-            self.ingest.revocations.all(Why::Unread(place.clone()));
+            self.ingest.revocations.add(None, Why::Unread(place.clone()));
         }
         let problem = Problem::Unread;
         let finding = || Finding::new(problem, place, &detail);

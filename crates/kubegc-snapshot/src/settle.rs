@@ -4,15 +4,14 @@ use std::{
     cmp::{Ordering, Reverse},
     collections::BTreeMap,
     hash::BuildHasher,
-    sync::Arc,
 };
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, identity::split_api_version};
+use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, identity::split_api_version};
 
 use crate::{
-    Completeness, Finding, ObjectName, Problem, Snapshot, SnapshotError,
+    Completeness, Finding, Place, Problem, Snapshot, SnapshotError,
     completeness::Why,
     declaration,
     discovery::Discovery,
@@ -21,8 +20,8 @@ use crate::{
     kinds,
     listings::Listings,
     manifest,
-    snapshot::{kind_ranges, place},
-    store::{Record, Store, Version},
+    snapshot::kind_ranges,
+    store::{Record, Store},
 };
 
 pub(crate) fn settle(
@@ -115,7 +114,7 @@ impl Ingest {
         }
         for (winner, loser, (problem, detail)) in losers {
             let record = &self.store.records[loser];
-            let finding = of_record(&self.store, record, problem, "", &detail);
+            let finding = Finding::of_record(&self.store, record, problem, "", &detail);
             if problem == Problem::Contradiction {
                 self.revoke(record.type_id, Why::Contradiction(1));
                 self.store.records[winner].flawed = true;
@@ -177,7 +176,7 @@ impl Ingest {
                 false => "missing, and the kind is namespaced",
             };
             findings.add(problem, || {
-                of_record(store, record, problem, "metadata.namespace", detail)
+                Finding::of_record(store, record, problem, "metadata.namespace", detail)
             });
             store.records[at].flawed = true;
         }
@@ -219,11 +218,11 @@ impl Ingest {
             match seen.find(hash, |&other| of(other).uid == record.uid) {
                 Some(&first) => {
                     let problem = Problem::SharedUid;
-                    let other = object_name(store, of(first));
+                    let other = store.name_of(of(first));
                     findings.add(problem, || {
                         let detail =
                             format!("{} is also the uid of {} {other}", record.uid, other.api_version);
-                        of_record(store, record, problem, "metadata.uid", &detail)
+                        Finding::of_record(store, record, problem, "metadata.uid", &detail)
                     });
                 }
                 None => {
@@ -272,10 +271,6 @@ impl TypeRanks {
 fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     let record = &store.records[at];
     let (api_version, _) = store.type_texts(record.type_id);
-    let number = match record.version {
-        Version::Number(number) => Some(number),
-        Version::None | Version::Text(_) => None,
-    };
     let content = format!(
         "{:?} {:?} {} {} {}",
         store.meta(record),
@@ -286,19 +281,26 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
     );
     let maturity = kinds::rank(split_api_version(api_version).1);
     (
-        Reverse(number),
+        Reverse(number(&record.version)),
         Reverse(maturity),
         api_version.to_string(),
         content,
-        place(store, record),
+        Place::of(store, record),
     )
+}
+
+/// The number by which a version can be ordered, if it is one: others can only be compared.
+fn number(version: &ResourceVersion) -> Option<u64> {
+    let text = version.as_str();
+    let is_canonical = !text.starts_with(['+', '0']) || text == "0";
+    text.parse().ok().filter(|_| is_canonical)
 }
 
 /// The relation of two records of one name.
 fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
     let (one, two) = (&store.records[winner], &store.records[loser]);
     let (new, old) = (store.meta(one), store.meta(two));
-    if let (Version::Number(newer), Version::Number(older)) = (one.version, two.version)
+    if let (Some(newer), Some(older)) = (number(&one.version), number(&two.version))
         && newer != older
     {
         let detail = if one.uid == two.uid {
@@ -309,16 +311,16 @@ fn compare(store: &Store, winner: usize, loser: usize) -> (Problem, String) {
         return (Problem::Superseded, detail);
     }
     let plain = |meta: &ObjectMeta| ObjectMeta {
-        resource_version: kubegc_core::ResourceVersion::default(),
+        resource_version: ResourceVersion::default(),
         ..meta.clone()
     };
-    let is_ordered = one.version == two.version || two.version == Version::None;
+    let is_ordered = one.version == two.version || two.version.is_empty();
     if is_ordered && plain(&new) == plain(&old) && same_details(store, one, two) {
         return (Problem::Repeated, String::new());
     }
     let detail = format!(
         "differs from {}, and no resourceVersion says which is newer",
-        place(store, one)
+        Place::of(store, one)
     );
     (Problem::Contradiction, detail)
 }
@@ -328,20 +330,4 @@ fn same_details(store: &Store, one: &Record, two: &Record) -> bool {
     (one.details, one.ready_at) == (two.details, two.ready_at)
         || store.details_of(one).is_none()
         || store.details_of(two).is_none()
-}
-
-pub(crate) fn of_record(
-    store: &Store,
-    record: &Record,
-    problem: Problem,
-    field: &str,
-    detail: &str,
-) -> Finding {
-    let finding = Finding::new(problem, Some(place(store, record)), detail);
-    finding.of_object(object_name(store, record), field)
-}
-
-fn object_name(store: &Store, record: &Record) -> ObjectName {
-    let namespace = Arc::clone(store.texts.text(record.namespace));
-    store.object_name(record.type_id, namespace, Arc::clone(&record.name))
 }

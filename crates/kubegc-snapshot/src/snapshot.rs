@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{
     Completeness, Details, DetectedVersion, Finding, Place, Problem,
-    store::{NO_ITEM, Record, Store},
+    store::{Record, Store},
 };
 
 /// The objects of a cluster as far as they were dumped.
@@ -238,7 +238,7 @@ impl<'a> ObjectView<'a> {
     }
 
     pub fn place(&self) -> Place {
-        place(&self.snapshot.store, self.record)
+        Place::of(&self.snapshot.store, self.record)
     }
 
     /// The metadata, built from the compact form.
@@ -273,29 +273,17 @@ impl<'a> ObjectView<'a> {
     }
 
     pub fn is_deleting(&self) -> bool {
-        self.snapshot.store.extras[self.record.extra as usize]
-            .deletion_timestamp
-            .is_some()
+        self.record.deletion_timestamp().is_some()
     }
 
     /// The finalizers, in stored order.
     pub fn finalizers(&self) -> impl ExactSizeIterator<Item = &'a Arc<str>> {
-        let store = &self.snapshot.store;
-        let finalizers = store.extras[self.record.extra as usize].finalizers;
-        store
-            .finalizer_lists
-            .sequence(finalizers)
-            .iter()
-            .map(|&id| store.texts.text(id))
+        self.record.finalizers().iter()
     }
 
     /// The owner references, in stored order.
     pub fn owner_references(&self) -> impl ExactSizeIterator<Item = OwnerReference> + use<'a> {
-        let store = &self.snapshot.store;
-        store
-            .owners_of(self.record)
-            .iter()
-            .map(|owner| store.owner_reference(owner))
+        self.snapshot.store.owners_of(self.record).iter().cloned()
     }
 }
 
@@ -311,16 +299,6 @@ pub(crate) fn kind_ranges(store: &Store) -> Vec<Range<usize>> {
         end - records.len()..end
     });
     ranges.collect()
-}
-
-/// The position of a record in its file.
-pub(crate) fn place(store: &Store, record: &Record) -> Place {
-    let place = Place::new(Arc::clone(&store.files[record.file as usize])).document(record.document);
-    if record.item == NO_ITEM {
-        place
-    } else {
-        place.item(record.item)
-    }
 }
 
 impl fmt::Debug for Snapshot {

@@ -19,6 +19,7 @@ use zip::ZipArchive;
 
 use crate::{
     Place, SnapshotError,
+    error::invalid,
     layout::{self, Role},
     utf16,
     zstd::ZstdReader,
@@ -415,8 +416,4 @@ fn is_zip(head: &[u8]) -> bool {
 /// Archives from before 1988 have no magic bytes, and an empty one has only zeros.
 fn is_tar(head: &[u8], path: &str) -> bool {
     head.len() == HEAD_BYTES && (head[257..].starts_with(b"ustar") || layout::has_extension(path, &["tar"]))
-}
-
-pub(crate) fn invalid(problem: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, problem)
 }

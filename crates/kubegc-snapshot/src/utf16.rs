@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_16BE, UTF_16LE};
 
-use crate::unpack::invalid;
+use crate::error::invalid;
 
 /// The encoding of a text that begins so: by its byte order mark, or without one by the zero bytes of its
 /// first two characters, which are ASCII in JSON and YAML.

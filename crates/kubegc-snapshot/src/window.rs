@@ -9,8 +9,10 @@ const CHUNK_BYTES: usize = 256 * 1024;
 #[derive(Debug)]
 pub(crate) enum WindowError {
     Io(io::Error),
-    /// The kept bytes fill the limit.
-    Full,
+    /// The kept bytes, which begin in this line, fill the limit.
+    Full {
+        line: u64,
+    },
 }
 
 /// The unconsumed part of an input.
@@ -56,7 +58,7 @@ impl<R: Read> Window<R> {
     /// Line and column, both from 1, of the byte at this position of [`bytes`](Self::bytes).
     pub(crate) fn position(&self, at: usize) -> (u64, u64) {
         let before = &self.bytes()[..at.min(self.end - self.start)];
-        match before.iter().rposition(|&byte| byte == b'\n') {
+        match memchr::memrchr(b'\n', before) {
             None => (self.line, self.column + before.len() as u64 + 1),
             Some(last) => (self.line + newlines(before), (before.len() - last - 1) as u64 + 1),
         }
@@ -69,7 +71,7 @@ impl<R: Read> Window<R> {
         }
         let kept = self.end - self.start;
         if kept > self.limit_bytes {
-            return Err(WindowError::Full);
+            return Err(self.full());
         }
         if self.start > 0 && (kept <= self.start || self.buffer.len() - self.end < CHUNK_BYTES / 4) {
             self.buffer.copy_within(self.start..self.end, 0);
@@ -98,6 +100,11 @@ impl<R: Read> Window<R> {
         }
     }
 
+    /// The error for kept bytes that fill the limit.
+    pub(crate) fn full(&self) -> WindowError {
+        WindowError::Full { line: self.line }
+    }
+
     /// The byte at this position, from the input if need be; `None` at the end.
     pub(crate) fn byte(&mut self, at: usize) -> Result<Option<u8>, WindowError> {
         while self.end - self.start <= at {
@@ -118,21 +125,30 @@ impl<R: Read> Window<R> {
         Ok(self.bytes())
     }
 
+    /// The end of the line that begins at `at`, including its line break.
+    pub(crate) fn line_end(&mut self, at: usize) -> Result<usize, WindowError> {
+        let mut from = at;
+        loop {
+            let bytes = self.bytes();
+            let rest = bytes.get(from..).unwrap_or_default();
+            if let Some(found) = memchr::memchr(b'\n', rest) {
+                return Ok(from + found + 1);
+            }
+            from = bytes.len();
+            if !self.fill()? {
+                return Ok(from);
+            }
+        }
+    }
+
     /// Discards the first `count` bytes.
     pub(crate) fn consume(&mut self, count: usize) {
         let count = count.min(self.end - self.start);
         let gone = &self.buffer[self.start..self.start + count];
-        // Counting comes first: it is fast, and most compact texts have no line breaks to search for.
-        let lines = newlines(gone);
-        let last = if lines == 0 {
-            None
-        } else {
-            gone.iter().rposition(|&byte| byte == b'\n')
-        };
-        match last {
+        match memchr::memrchr(b'\n', gone) {
             None => self.column += count as u64,
             Some(last) => {
-                self.line += lines;
+                self.line += newlines(&gone[..=last]);
                 self.column = (count - last - 1) as u64;
             }
         }
@@ -141,9 +157,5 @@ impl<R: Read> Window<R> {
 }
 
 fn newlines(bytes: &[u8]) -> u64 {
-    // In blocks that fit a byte counter, which the compiler turns into wide instructions.
-    bytes
-        .chunks(192)
-        .map(|block| u64::from(block.iter().map(|&byte| u8::from(byte == b'\n')).sum::<u8>()))
-        .sum()
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }

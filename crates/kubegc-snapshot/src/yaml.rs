@@ -47,7 +47,7 @@ pub(crate) struct Splitter {
 pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, WindowError> {
     // Every iteration consumes a line, so the loop ends with the input.
     loop {
-        let length = line_end(window, 0)?;
+        let length = window.line_end(0)?;
         let line = &window.bytes()[..length];
         if line.is_empty() {
             return Ok(false);
@@ -68,9 +68,9 @@ pub(crate) fn next_document<R: Read>(window: &mut Window<R>) -> Result<bool, Win
 
 /// The end of the document that begins with the first line of the window.
 pub(crate) fn document_end<R: Read>(window: &mut Window<R>) -> Result<usize, WindowError> {
-    let mut at = line_end(window, 0)?;
+    let mut at = window.line_end(0)?;
     loop {
-        let end = line_end(window, at)?;
+        let end = window.line_end(at)?;
         let line = &window.bytes()[at..end];
         if line.is_empty() || is_boundary(line) {
             return Ok(at);
@@ -136,7 +136,7 @@ impl Splitter {
         let mut at = 0;
         let mut is_first = true;
         loop {
-            let end = line_end(window, at)?;
+            let end = window.line_end(at)?;
             let line = &window.bytes()[at..end];
             if line.is_empty() || is_boundary(line) {
                 return Ok(Some(at));
@@ -165,10 +165,10 @@ impl Splitter {
         indent: Option<usize>,
     ) -> Result<Option<usize>, WindowError> {
         let mut at = 0;
-        let mut end = line_end(window, at)?;
+        let mut end = window.line_end(at)?;
         while at < end && is_blank(&window.bytes()[at..end]) {
             at = end;
-            end = line_end(window, at)?;
+            end = window.line_end(at)?;
         }
         let first = &window.bytes()[at..end];
         let found = leading_spaces(first);
@@ -182,7 +182,7 @@ impl Splitter {
         }
         loop {
             at = end;
-            end = line_end(window, at)?;
+            end = window.line_end(at)?;
             let line = &window.bytes()[at..end];
             if line.is_empty() || is_boundary(line) || (!is_blank(line) && leading_spaces(line) <= found) {
                 self.state = State::Items { indent: Some(found) };
@@ -193,32 +193,16 @@ impl Splitter {
 
     fn tail<R: Read>(&mut self, window: &mut Window<R>) -> Result<(), WindowError> {
         loop {
-            let end = line_end(window, 0)?;
+            let end = window.line_end(0)?;
             let line = &window.bytes()[..end];
             if line.is_empty() || is_boundary(line) {
                 return Ok(());
             }
             if self.rest.len() + line.len() > self.limit_bytes {
-                return Err(WindowError::Full);
+                return Err(window.full());
             }
             self.rest.extend_from_slice(line);
             window.consume(end);
-        }
-    }
-}
-
-/// The end of the line that begins at `at`, including its line break.
-pub(crate) fn line_end<R: Read>(window: &mut Window<R>, at: usize) -> Result<usize, WindowError> {
-    let mut from = at;
-    loop {
-        let bytes = window.bytes();
-        let rest = bytes.get(from..).unwrap_or_default();
-        if let Some(found) = memchr::memchr(b'\n', rest) {
-            return Ok(from + found + 1);
-        }
-        from = bytes.len();
-        if !window.fill()? {
-            return Ok(from);
         }
     }
 }

@@ -7,7 +7,7 @@ use ruzstd::decoding::{
     errors::{FrameDecoderError, ReadFrameHeaderError},
 };
 
-use crate::unpack::invalid;
+use crate::error::invalid;
 
 /// A reader of the unpacked bytes. The window of a frame may have at most 128 MiB.
 pub(crate) struct ZstdReader<R> {

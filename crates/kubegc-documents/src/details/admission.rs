@@ -8,9 +8,11 @@ use kubegc_core::{
     json::JsonType,
 };
 
+use serde_json::Value;
+
 use super::{
     ApiServiceDetails,
-    facts::{Codec, Fact},
+    facts::{Codec, Fact, Plain},
     node::Conditions,
     reading::{At, Found, Origin, Reading, Unreadable},
 };
@@ -27,12 +29,11 @@ pub(super) fn webhooks(reading: &mut Reading<'_>, object: At<'_, '_>, is_beta: b
 }
 
 fn webhook(reading: &mut Reading<'_>, at: At<'_, '_>, is_beta: bool) -> Result<Webhook, Unreadable> {
-    let is = |policy: Found<Arc<str>>, name: &str| Ok(policy?.map_or(!is_beta, |policy| *policy == *name));
     let client = at.field("clientConfig");
     let webhook = all!(Webhook {
         name: Fact::read(reading, at.field("name")),
-        refuses_on_failure: is(reading.text(at.field("failurePolicy")), "Fail"),
-        matches_equivalent: is(reading.text(at.field("matchPolicy")), "Equivalent"),
+        refuses_on_failure: is(reading, at.field("failurePolicy"), "Fail", !is_beta),
+        matches_equivalent: is(reading, at.field("matchPolicy"), "Equivalent", !is_beta),
         service: reading
             .map(client)
             .and_then(|_| service(reading, client.field("service"))),
@@ -75,23 +76,17 @@ fn rule(reading: &mut Reading<'_>, at: At<'_, '_>) -> Found<RequestMatcher> {
 
 pub(super) fn policy(reading: &mut Reading<'_>, object: At<'_, '_>) -> Result<Policy, Unreadable> {
     let spec = reading.part(&object, "spec").ok_or(Unreadable)?;
-    let fails = |policy: Found<Arc<str>>| Ok(policy?.is_none_or(|policy| *policy == *"Fail"));
-    let validations =
-        |reading: &mut Reading<'_>, field: &str| reading.list(spec.field(field), JsonType::Map, validation);
-    let conditions = |found: Result<Vec<Validation>, Unreadable>| {
-        Ok(found?.into_iter().map(|condition| condition.expression).collect())
-    };
+    let expressions =
+        |found: Vec<Validation>| found.into_iter().map(|condition| condition.expression).collect();
     all!(Policy {
-        refuses_on_failure: fails(reading.text(spec.field("failurePolicy"))),
+        refuses_on_failure: is(reading, spec.field("failurePolicy"), "Fail", true),
         resources: match_resources(reading, spec.field("matchConstraints")),
         parameter_kind: pair(reading, spec.field("paramKind"), ["apiVersion", "kind"]),
-        conditions: conditions(validations(reading, "matchConditions")),
+        conditions: Fact::read(reading, spec.field("matchConditions")).map(expressions),
         variables: reading.list(spec.field("variables"), JsonType::Map, |reading, at| {
-            let name = reading.text_or_empty(at.field("name"))?;
-            let expression = reading.text_or_empty(at.field("expression"))?;
-            Ok((name, expression))
+            Ok(pair(reading, at, ["name", "expression"])?.unwrap_or_default())
         }),
-        validations: validations(reading, "validations"),
+        validations: Fact::read(reading, spec.field("validations")),
     })
 }
 
@@ -109,9 +104,8 @@ fn match_resources(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<MatchRes
     if reading.map(at)?.is_none() {
         return Ok(MatchResources::default());
     }
-    let is_equivalent = |policy: Found<Arc<str>>| Ok(policy?.is_none_or(|policy| *policy == *"Equivalent"));
     all!(MatchResources {
-        matches_equivalent: is_equivalent(reading.text(at.field("matchPolicy"))),
+        matches_equivalent: is(reading, at.field("matchPolicy"), "Equivalent", true),
         rules: matchers(reading, at.field("resourceRules"), named_rule),
         excluded: matchers(reading, at.field("excludeResourceRules"), named_rule),
         namespace_selector: Fact::read(reading, at.field("namespaceSelector")),
@@ -126,13 +120,19 @@ fn named_rule(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Vec<RequestMa
     Ok(matcher.map_or_else(Vec::new, |matcher| matcher.of_names(&names)))
 }
 
-fn validation(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Validation, Unreadable> {
-    Ok(Validation {
-        expression: reading.text_or_empty(at.field("expression"))?,
-        message: reading.text_or_empty(at.field("message"))?,
-        message_expression: reading.text_or_empty(at.field("messageExpression"))?,
-        reason: reading.text_or_empty(at.field("reason"))?,
-    })
+map_of_facts! {
+    Validation {
+        expression: "expression" => Plain,
+        message: "message" => Plain,
+        message_expression: "messageExpression" => Plain,
+        reason: "reason" => Plain,
+    }
+}
+
+/// Whether a policy is the one of this name. `default` is the answer if there is none.
+fn is(reading: &mut Reading<'_>, at: At<'_, '_>, name: &str, default: bool) -> Result<bool, Unreadable> {
+    let policy = reading.text(at)?;
+    Ok(policy.map_or(default, |policy| *policy == *name))
 }
 
 fn parameters(reading: &mut Reading<'_>, at: At<'_, '_>) -> Found<ParameterReference> {

@@ -14,10 +14,7 @@ use super::{
     node::Conditions,
     reading::{At, Found, Origin, Reading, Unreadable},
 };
-use crate::{
-    body::{ANNOTATION_REVISION, Raw},
-    template,
-};
+use crate::{body::Raw, fields::ANNOTATION_REVISION, template};
 
 facts! {
     Deployment {

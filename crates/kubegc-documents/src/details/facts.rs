@@ -24,6 +24,9 @@ pub(super) trait Facts: Sized {
 pub(super) trait Fact: Sized {
     const TYPE: JsonType;
 
+    /// The fields of a map, if its facts are a table.
+    const FIELDS: &[&str] = &[];
+
     /// Reads the value. An absent one has Go's zero value.
     fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable>;
 
@@ -100,6 +103,7 @@ macro_rules! map_of_facts {
         $(
             impl Fact for $name {
                 const TYPE: JsonType = JsonType::Map;
+                const FIELDS: &[&str] = &[$($field,)*];
 
                 fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
                     use crate::details::facts::Codec;
@@ -163,6 +167,16 @@ pub(super) fn written<T: Fact>(codec: &impl Codec<T>, fact: &Field<T>) -> Value 
         Some(value) => codec.write(value),
         None => codec.unread(),
     }
+}
+
+/// A map with the fields of a fact in place of its own. Other fields stay.
+pub(super) fn with_fields<F: Fact>(map: &Value, fact: &F) -> Object {
+    let mut map = map.as_object().cloned().unwrap_or_default();
+    map.retain(|field, _| !F::FIELDS.contains(&&**field));
+    if let Value::Object(fields) = fact.write() {
+        map.extend(fields);
+    }
+    map
 }
 
 /// A value other than an empty text or list.
@@ -244,6 +258,24 @@ pub(super) struct Filled;
 impl<T: Fact> Codec<T> for Filled {
     fn write(&self, value: &T) -> Value {
         unless_empty(value.write())
+    }
+}
+
+/// A number of which 0 is not written.
+pub(super) struct UnlessZero;
+
+impl<T: Fact> Codec<T> for UnlessZero {
+    fn write(&self, value: &T) -> Value {
+        Some(value.write()).filter(|value| value != 0).into()
+    }
+}
+
+/// A time, written in whole seconds as Kubernetes writes `metav1.Time`.
+pub(super) struct Seconds;
+
+impl Codec<Option<Timestamp>> for Seconds {
+    fn write(&self, value: &Option<Timestamp>) -> Value {
+        value.map(Timestamp::truncate_to_secs).write()
     }
 }
 

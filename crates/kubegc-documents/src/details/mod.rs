@@ -30,13 +30,12 @@ pub(crate) use self::{
     facts::Object,
     kind::{may_read, write},
     node::{with_condition, with_taint},
-    storage::OTHER_SOURCES,
 };
 pub use self::{
     kind::Kind,
-    reading::{DetailFlaw, Origin},
+    reading::{DetailFlaw, Flaw, Origin},
 };
-use crate::{body::Body, texts::Texts};
+use crate::{body::Raw, texts::Texts};
 
 /// Fields of one object other than its metadata. Kinds without fields of interest have no details.
 #[non_exhaustive]
@@ -173,7 +172,7 @@ pub struct QuotaDetails {
 /// fills.
 pub fn read(
     kind: Kind,
-    body: &Body<'_>,
+    body: &Raw<'_>,
     origin: Origin,
     texts: &mut Texts,
     flaws: &mut Vec<DetailFlaw>,
@@ -186,63 +185,52 @@ pub fn read(
         origin,
         may_lack_spec: kind == Kind::Node,
     };
-    let object = At::object(body.fields());
+    let object = At::object(body);
     if lacks_status {
         reading.assumed(object.field("status"), "that of a new object");
     }
-    let has_no_phase = origin == Origin::Dump && body.at("status").is_null();
+    let has_no_phase = origin == Origin::Dump && body.get("status").is_null();
     if has_no_phase && matches!(kind, Kind::Pod | Kind::PersistentVolume) {
         reading.missing(object.field("status").field("phase"));
     }
-    match kind {
+    Some(match kind {
         Kind::CustomResourceDefinition => {
-            return definition::read(reading, object).map(Details::CustomResourceDefinition);
+            Details::CustomResourceDefinition(definition::read(reading, object)?)
         }
-        Kind::ApiService => return admission::api_service(reading, object).map(Details::ApiService),
-        Kind::EndpointSlice => {
-            let has_ready = network::slice(reading, object);
-            return has_ready.map(|has_ready| Details::EndpointSlice { has_ready });
-        }
-        Kind::Event => return refusal::event(reading, object).map(|event| Details::Refusal(event.into())),
-        Kind::ResourceQuota => {
-            return refusal::quota(reading, object).map(|quota| Details::Quota(quota.into()));
-        }
-        Kind::AdmissionPolicy => {
-            let policy = admission::policy(reading, object);
-            return policy.ok().map(|policy| Details::AdmissionPolicy(policy.into()));
-        }
+        Kind::ApiService => Details::ApiService(admission::api_service(reading, object)?),
+        Kind::EndpointSlice => Details::EndpointSlice {
+            has_ready: network::slice(reading, object)?,
+        },
+        Kind::Event => Details::Refusal(refusal::event(reading, object)?.into()),
+        Kind::ResourceQuota => Details::Quota(refusal::quota(reading, object)?.into()),
+        Kind::AdmissionPolicy => Details::AdmissionPolicy(admission::policy(reading, object).ok()?.into()),
         Kind::AdmissionPolicyBinding => {
-            let binding = admission::binding(reading, object);
-            return binding
-                .ok()
-                .map(|binding| Details::AdmissionBinding(binding.into()));
+            Details::AdmissionBinding(admission::binding(reading, object).ok()?.into())
         }
         Kind::WebhookConfiguration | Kind::BetaWebhookConfiguration => {
             let is_beta = kind == Kind::BetaWebhookConfiguration;
-            return admission::webhooks(reading, object, is_beta).map(Details::Webhooks);
+            Details::Webhooks(admission::webhooks(reading, object, is_beta)?)
         }
-        _ => {}
-    }
-    let facts = kind.facts(reading, object);
-    // Whether a part that the kind does not use was read depends on the order of the document.
-    let mut parts = ["spec", "status"]
-        .into_iter()
-        .filter(|part| kind.has(part))
-        .peekable();
-    let has_parts = parts.peek().is_some();
-    if origin == Origin::Dump && has_parts && parts.all(|part| body.at(part).is_null()) {
-        return None;
-    }
-    Some(Details::Body(facts.into()))
+        _ => {
+            let facts = kind.facts(reading, object);
+            // Whether a part that the kind does not use was read depends on the order of the document.
+            let parts = ["spec", "status"].into_iter().filter(|part| kind.has(part));
+            let mut parts = parts.map(|part| body.get(part).is_null()).peekable();
+            if origin == Origin::Dump && parts.peek().is_some() && parts.all(|is_absent| is_absent) {
+                return None;
+            }
+            Details::Body(facts.into())
+        }
+    })
 }
 
 /// Whether the object lacks the status that the API server gives each new one, and has all other fields: it
 /// was written by hand.
-fn lacks_first_status(kind: Kind, body: &Body<'_>) -> bool {
+fn lacks_first_status(kind: Kind, body: &Raw<'_>) -> bool {
     let may_lack_spec = match kind {
         Kind::Namespace => true,
         Kind::Pod => false,
         _ => return false,
     };
-    body.at("status").is_null() && (may_lack_spec || !body.at("spec").is_null())
+    body.get("status").is_null() && (may_lack_spec || !body.get("spec").is_null())
 }

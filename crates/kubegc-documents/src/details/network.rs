@@ -10,7 +10,7 @@ use super::{
     facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set},
     reading::{At, Reading, Unreadable},
 };
-use crate::body::ANNOTATION_LEADER;
+use crate::fields::ANNOTATION_LEADER;
 
 facts! {
     Service {

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use kubegc_core::{
-    Timestamp,
     json::JsonType,
     record::{Condition, Lease, Namespace, Node, Taint},
 };
 use serde_json::Value;
 
 use super::{
-    facts::{By, Codec, Fact, Facts, Filled, Object, Plain},
+    facts::{By, Codec, Fact, Facts, Filled, Object, Plain, Seconds, UnlessZero, with_fields},
     reading::{At, Origin, Reading, Unreadable},
 };
 
@@ -47,7 +46,16 @@ map_of_facts! {
         key: "key" => Filled,
         effect: "effect" => Filled,
         value: "value" => Filled,
-        time_added: "timeAdded" => Filled,
+        time_added: "timeAdded" => Seconds,
+    }
+    Condition {
+        condition_type: "type" => Filled,
+        status: "status" => Filled,
+        reason: "reason" => Filled,
+        message: "message" => Filled,
+        last_transition_time: "lastTransitionTime" => Seconds,
+        last_update_time: "lastUpdateTime" => Seconds,
+        observed_generation: "observedGeneration" => UnlessZero,
     }
 }
 
@@ -81,71 +89,15 @@ impl Codec<Vec<Condition>> for Conditions {
     }
 }
 
-impl Fact for Condition {
-    const TYPE: JsonType = JsonType::Map;
-
-    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
-        all!(Self {
-            condition_type: Fact::read(reading, at.field("type")),
-            status: Fact::read(reading, at.field("status")),
-            reason: Fact::read(reading, at.field("reason")),
-            message: Fact::read(reading, at.field("message")),
-            last_transition_time: Fact::read(reading, at.field("lastTransitionTime")),
-            last_update_time: Fact::read(reading, at.field("lastUpdateTime")),
-            observed_generation: Fact::read(reading, at.field("observedGeneration")),
-        })
-    }
-
-    fn write(&self) -> Value {
-        with_condition(&Value::Null, self)
-    }
-}
-
 /// An entry of `status.conditions` with the fields of a condition in place of its own.
 pub(crate) fn with_condition(entry: &Value, condition: &Condition) -> Value {
-    with_fields(
-        entry,
-        [
-            ("type", condition.condition_type.write()),
-            ("status", condition.status.write()),
-            ("reason", condition.reason.write()),
-            ("message", condition.message.write()),
-            ("lastTransitionTime", seconds(condition.last_transition_time)),
-            ("lastUpdateTime", seconds(condition.last_update_time)),
-            // Upstream writes a whole new condition, and never sets it.
-            ("lastProbeTime", Value::Null),
-            ("observedGeneration", condition.observed_generation.into()),
-        ],
-    )
+    let mut entry = with_fields(entry, condition);
+    // Upstream writes a whole new condition, and never sets it.
+    entry.remove("lastProbeTime");
+    entry.into()
 }
 
 /// An entry of `spec.taints` with the fields of a taint in place of its own.
 pub(crate) fn with_taint(entry: &Value, taint: &Taint) -> Value {
-    with_fields(
-        entry,
-        [
-            ("key", taint.key.write()),
-            ("value", taint.value.write()),
-            ("effect", taint.effect.write()),
-            ("timeAdded", seconds(taint.time_added)),
-        ],
-    )
-}
-
-/// An entry with these fields in place of its own. Empty ones are removed, and other fields stay.
-fn with_fields<const N: usize>(entry: &Value, fields: [(&str, Value); N]) -> Value {
-    let mut entry = entry.as_object().cloned().unwrap_or_default();
-    for (field, value) in fields {
-        if value.is_null() || value == "" || value == 0 {
-            entry.remove(field);
-        } else {
-            entry.insert(field.to_owned(), value);
-        }
-    }
-    entry.into()
-}
-
-/// As Kubernetes writes `metav1.Time`: whole seconds.
-fn seconds(time: Option<Timestamp>) -> Value {
-    time.map(Timestamp::truncate_to_secs).write()
+    with_fields(entry, taint).into()
 }

@@ -15,10 +15,7 @@ use super::{
     node::Conditions,
     reading::{At, Found, Reading, Unreadable},
 };
-use crate::{
-    body::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES},
-    secrets::{self, Names},
-};
+use crate::fields::{ANNOTATION_COMPLETION_INDEX, ANNOTATION_DELETION_COST, ANNOTATION_INDEX_FAILURES};
 
 /// The conditions of pods that are kept whole.
 const KEPT_CONDITIONS: &[&str] = &["DisruptionTarget"];
@@ -235,12 +232,12 @@ fn contents(reading: &mut Reading<'_>, spec: At<'_, '_>) -> Contents {
             Ok(claim) => volumes.extend(claim),
             Err(Unreadable) => is_readable = false,
         }
-        secrets.find(reading, volume, secrets::OF_VOLUME);
+        secrets.find(reading, volume, OF_VOLUME);
         Ok(())
     });
     is_readable &= all;
     secrets.is_readable &= all;
-    secrets.find(reading, spec, secrets::OF_SPEC);
+    secrets.find(reading, spec, OF_SPEC);
     let Secrets {
         mut names,
         is_readable: are_secrets_readable,
@@ -315,3 +312,49 @@ impl Secrets {
         }
     }
 }
+
+/// A field that names a Secret, or contains such fields.
+enum Names {
+    /// A text: the name.
+    Text(&'static str),
+    Map(&'static str, &'static [Self]),
+    /// A list of maps.
+    List(&'static str, &'static [Self]),
+}
+
+const NAME: &[Names] = &[Names::Text("name")];
+const SECRET_NAME: &[Names] = &[Names::Text("secretName")];
+const REFERENCE: &[Names] = &[Names::Map("secretRef", NAME)];
+
+/// Of the spec of a pod, apart from its volumes.
+const OF_SPEC: &[Names] = &[
+    Names::List("imagePullSecrets", NAME),
+    Names::List("containers", OF_CONTAINER),
+    Names::List("initContainers", OF_CONTAINER),
+    Names::List("ephemeralContainers", OF_CONTAINER),
+];
+
+const OF_CONTAINER: &[Names] = &[
+    Names::List(
+        "env",
+        &[Names::Map("valueFrom", &[Names::Map("secretKeyRef", NAME)])],
+    ),
+    Names::List("envFrom", REFERENCE),
+];
+
+const OF_VOLUME: &[Names] = &[
+    Names::Map("secret", SECRET_NAME),
+    Names::Map("azureFile", SECRET_NAME),
+    Names::Map("cephfs", REFERENCE),
+    Names::Map("cinder", REFERENCE),
+    Names::Map("flexVolume", REFERENCE),
+    Names::Map("iscsi", REFERENCE),
+    Names::Map("rbd", REFERENCE),
+    Names::Map("scaleIO", REFERENCE),
+    Names::Map("storageos", REFERENCE),
+    Names::Map("csi", &[Names::Map("nodePublishSecretRef", NAME)]),
+    Names::Map(
+        "projected",
+        &[Names::List("sources", &[Names::Map("secret", NAME)])],
+    ),
+];

@@ -5,7 +5,24 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use kubegc_core::{Timestamp, json::JsonType, record::Field};
 
-use crate::{body::Raw, flaw::Flaw, texts::Texts};
+use crate::{body::Raw, texts::Texts};
+
+/// Why a field of an object is not as the API server stores it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Flaw {
+    /// Kind or name are missing.
+    Unreadable,
+    /// The object was stored and has no uid.
+    NoUid,
+    /// The field has the wrong type or form.
+    BadField,
+    /// A field that the API server always fills is missing.
+    MissingField,
+    /// An owner reference lacks a part that the API server demands.
+    IncompleteOwner,
+    /// A field is missing, and the value of a new object was assumed.
+    Assumed,
+}
 
 /// A field that details miss or cannot use: the kind of the problem, the path, and the problem.
 pub type DetailFlaw = (Flaw, String, String);

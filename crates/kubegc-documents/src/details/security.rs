@@ -15,8 +15,10 @@ use super::{
     reading::{At, Origin, Reading, Unreadable},
 };
 use crate::{
-    body::{ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID, Raw},
-    encoding, x509,
+    body::Raw,
+    encoding,
+    fields::{ANNOTATION_ACCOUNT_NAME, ANNOTATION_ACCOUNT_UID},
+    x509,
 };
 
 /// The type of a Secret that has no other.

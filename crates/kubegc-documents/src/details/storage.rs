@@ -15,7 +15,9 @@ use super::{
     facts::{By, Fact, Facts, Filled, In, Object, Plain, Set, object, written},
     reading::{At, Reading, Unreadable},
 };
-use crate::body::{ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY};
+use crate::fields::{
+    ANNOTATION_BOUND_BY_CONTROLLER, ANNOTATION_MIGRATED_TO, ANNOTATION_PROVISIONED_BY, OTHER_SOURCES,
+};
 
 facts! {
     PersistentVolume {
@@ -108,30 +110,6 @@ fn reclaim_policy(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Arc<str>,
         None => reading.or_default("Retain".into()),
     }
 }
-
-/// The sources without facts of their own.
-pub(crate) const OTHER_SOURCES: [&str; 20] = [
-    "awsElasticBlockStore",
-    "azureDisk",
-    "azureFile",
-    "cephfs",
-    "cinder",
-    "fc",
-    "flexVolume",
-    "flocker",
-    "gcePersistentDisk",
-    "glusterfs",
-    "iscsi",
-    "local",
-    "nfs",
-    "photonPersistentDisk",
-    "portworxVolume",
-    "quobyte",
-    "rbd",
-    "scaleIO",
-    "storageos",
-    "vsphereVolume",
-];
 
 impl Facts for PersistentVolumeClaim {
     fn read(reading: &mut Reading<'_>, object: At<'_, '_>) -> Self {

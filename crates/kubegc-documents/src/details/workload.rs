@@ -13,7 +13,7 @@ use super::{
     node::Conditions,
     reading::{At, Reading, Unreadable},
 };
-use crate::body::ANNOTATION_JOB_TRACKING;
+use crate::fields::ANNOTATION_JOB_TRACKING;
 
 /// The types of the conditions by which a Job has ended or is ending.
 const ENDS: &[&str] = &["Complete", "Failed", "FailureTarget", "SuccessCriteriaMet"];

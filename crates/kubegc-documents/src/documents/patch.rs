@@ -23,11 +23,7 @@ use crate::details::Object;
 /// # Complexity
 /// Linear in the document and the changes.
 pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType, Vec<u8>)>, DocumentError> {
-    let Write {
-        form,
-        precondition: expect,
-        ..
-    } = write;
+    let (form, expect) = (&write.form, &write.precondition);
     let before = object_of(document)?;
     let read = Read::of(&before, expect)?;
     let mut after = before.clone();
@@ -35,16 +31,20 @@ pub(super) fn patch(write: &Write, document: &[u8]) -> Result<Option<(PatchType,
     for change in &write.changes {
         paths.insert(change::apply(&mut after, change)?);
     }
-    let differences: Vec<Difference<'_>> = paths
-        .into_iter()
-        .map(|path| Difference {
+    // Paths are sorted, so that a map comes before its fields.
+    let mut differences: Vec<Difference<'_>> = Vec::new();
+    for path in paths {
+        let whole = differences.last();
+        let is_part = whole.is_some_and(|whole| path.starts_with(&whole.path));
+        let difference = Difference {
             old: change::at(&before, &path),
             new: change::at(&after, &path),
             path,
-        })
-        .filter(Difference::is_change)
-        .collect();
-    let differences = without_parts(differences);
+        };
+        if !is_part && difference.is_change() {
+            differences.push(difference);
+        }
+    }
     let patch_type = match form {
         Form::Patch(patch_type) => *patch_type,
         Form::Update => PatchType::Merge,
@@ -139,13 +139,6 @@ struct Difference<'d> {
     new: Option<&'d Value>,
 }
 
-/// The key by which a strategic patch identifies the entries of a list.
-enum MergeKey {
-    /// By themselves: they are texts.
-    Itself,
-    Field(&'static str),
-}
-
 impl Difference<'_> {
     /// Whether the values differ. An empty list counts as absent: the API server does not store it.
     fn is_change(&self) -> bool {
@@ -154,11 +147,12 @@ impl Difference<'_> {
         self.old != self.new && !(is_nothing(self.old) && is_nothing(self.new))
     }
 
-    fn merge_key(&self) -> Option<MergeKey> {
+    /// The field by which a strategic patch identifies the entries of a list; empty if they are texts.
+    fn merge_key(&self) -> Option<&'static str> {
         match *self.path {
-            ["metadata", "finalizers"] => Some(MergeKey::Itself),
-            ["metadata", "ownerReferences"] => Some(MergeKey::Field("uid")),
-            ["status", "conditions"] => Some(MergeKey::Field("type")),
+            ["metadata", "finalizers"] => Some(""),
+            ["metadata", "ownerReferences"] => Some("uid"),
+            ["status", "conditions"] => Some("type"),
             _ => None,
         }
     }
@@ -174,9 +168,9 @@ impl Difference<'_> {
     fn entries(&self) -> Option<Entries> {
         let (old, new) = (list_of(self.old), list_of(self.new));
         let key = self.merge_key()?;
-        let key_of = |entry: &Value| match key {
-            MergeKey::Itself => entry.as_str().map(str::to_owned),
-            MergeKey::Field(field) => entry.get(field)?.as_str().map(str::to_owned),
+        let key_of = |entry: &Value| {
+            let text = if key.is_empty() { entry } else { entry.get(key)? };
+            text.as_str().map(str::to_owned)
         };
         let keys = |entries: &[Value]| {
             let keys: Option<Vec<String>> = entries.iter().map(key_of).collect();
@@ -189,21 +183,21 @@ impl Difference<'_> {
         for (name, entry) in old_keys.iter().zip(old) {
             if !new_keys.contains(name) {
                 entries.deleted.push(match key {
-                    MergeKey::Itself => entry.clone(),
-                    MergeKey::Field(field) => json!({ "$patch": "delete", field: name }),
+                    "" => entry.clone(),
+                    key => json!({ "$patch": "delete", key: name }),
                 });
             }
         }
         for (name, entry) in new_keys.iter().zip(new) {
             let known = old_keys.iter().position(|other| other == name).map(|at| &old[at]);
-            match (known, &key) {
-                (Some(known), _) if known == entry => {}
-                (Some(known), MergeKey::Field(field)) => {
+            match known {
+                Some(known) if known == entry => {}
+                Some(known) if !key.is_empty() => {
                     let mut changed = merge_value(Some(known), Some(entry));
-                    changed[field] = name.as_str().into();
+                    changed[key] = name.as_str().into();
                     entries.changed.push(changed);
                 }
-                (None, _) | (Some(_), MergeKey::Itself) => entries.changed.push(entry.clone()),
+                _ => entries.changed.push(entry.clone()),
             }
         }
         // The server appends new entries; any other order needs the whole list.
@@ -212,20 +206,6 @@ impl Difference<'_> {
         let added = new_keys.iter().filter(|name| !old_keys.contains(name));
         left.chain(added).eq(new_keys.iter()).then_some(entries)
     }
-}
-
-/// Removes differences within another difference. They are sorted, so that a map comes before its fields.
-fn without_parts(differences: Vec<Difference<'_>>) -> Vec<Difference<'_>> {
-    let mut wholes: Vec<Difference<'_>> = Vec::with_capacity(differences.len());
-    for difference in differences {
-        let is_part = wholes
-            .last()
-            .is_some_and(|whole| difference.path.starts_with(&whole.path));
-        if !is_part {
-            wholes.push(difference);
-        }
-    }
-    wholes
 }
 
 /// The entries of a list that a strategic patch changes or deletes.
@@ -271,7 +251,7 @@ fn merge(differences: &[Difference<'_>], sent: Sent, patch_type: PatchType) -> R
             continue;
         };
         match (key, difference.entries()) {
-            (MergeKey::Itself, Some(Entries { changed, deleted })) => {
+            ("", Some(Entries { changed, deleted })) => {
                 if !changed.is_empty() {
                     put(&mut patch, path, changed.into())?;
                 }
@@ -283,18 +263,18 @@ fn merge(differences: &[Difference<'_>], sent: Sent, patch_type: PatchType) -> R
                     )?;
                 }
             }
-            (MergeKey::Field(_), Some(Entries { mut changed, deleted })) => {
+            (_, Some(Entries { mut changed, deleted })) => {
                 changed.extend(deleted);
                 put(&mut patch, path, changed.into())?;
             }
-            (MergeKey::Field(_), None) => {
+            ("", None) => {
+                let problem = "a strategic patch cannot express this change of the list";
+                return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
+            }
+            (_, None) => {
                 let replaced = std::iter::once(json!({ "$patch": "replace" }));
                 let whole = replaced.chain(list_of(difference.new).iter().cloned());
                 put(&mut patch, path, whole.collect())?;
-            }
-            (MergeKey::Itself, None) => {
-                let problem = "a strategic patch cannot express this change of the list";
-                return Err(DocumentError::new(format!("{}: {problem}", path.join("."))));
             }
         }
     }

@@ -7,10 +7,10 @@ use crate::{
     Problem, SnapshotError, VersionSource,
     completeness::Why,
     foreign,
-    ingest::{TypeName, refuse_non_objects, without_objects},
+    ingest::{refuse_non_objects, without_objects},
     internal,
     item::{Item, ListHead},
-    kindless,
+    kindless::{self, TypeName},
     store::TypeId,
     tree, version,
 };

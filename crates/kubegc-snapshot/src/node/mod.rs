@@ -33,7 +33,6 @@ mod pods_file;
 mod reader;
 mod records;
 mod settle;
-mod snapshot;
 mod stats;
 
 pub use crictl::{FileSystemUsage, RuntimeUsage};
@@ -43,5 +42,5 @@ pub use manifests::PodManifests;
 pub use pods_file::{PodsFile, read_all_pods};
 pub use reader::NodeReader;
 pub use records::write_records;
-pub use snapshot::NodeSnapshot;
+pub use settle::NodeSnapshot;
 pub use stats::NodeStats;

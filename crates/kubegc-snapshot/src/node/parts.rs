@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::node_facts::{Container, ContainerStatus, Image, Sandbox};
+use kubegc_core::{
+    RuntimeError,
+    node_facts::{Container, ContainerStatus, Image, Sandbox},
+};
+use kubegc_node::{Listing, Unlisted};
 
 use super::{
     NodeDocument, NodeStats, RuntimeUsage,
@@ -15,41 +19,45 @@ use super::{
 use crate::Place;
 
 /// The value of one part from all documents so far.
-#[derive(Clone, Debug, Default)]
-pub(crate) enum Part<T> {
-    #[default]
-    Missing,
-    Read {
-        place: Place,
-        value: T,
-    },
-    Failed {
-        why: String,
-    },
+#[derive(Clone, Debug)]
+pub(crate) struct Part<T> {
+    /// The place of the value, if there is one.
+    pub(crate) place: Option<Place>,
+    pub(crate) value: Listing<T>,
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        Self {
+            place: None,
+            value: Err(Unlisted::NotRequested),
+        }
+    }
+}
+
+/// The reason why a part of some document is unknown.
+pub(crate) fn failed(why: impl Into<String>) -> Unlisted {
+    Unlisted::Failed(RuntimeError::unknown(why))
 }
 
 impl<T: PartialEq> Part<T> {
     /// Adds the value of one more document. Two that differ make the part unknown.
     pub(crate) fn take(&mut self, result: Result<T, String>, place: &Place, what: &str, notes: &mut Notes) {
-        match (&*self, result) {
-            (Self::Failed { .. }, _) => {}
-            (_, Err(why)) => *self = Self::Failed { why },
-            (Self::Missing, Ok(value)) => {
-                *self = Self::Read {
-                    place: place.clone(),
-                    value,
-                }
-            }
-            (Self::Read { place: first, value }, Ok(again)) => {
-                if *value == again {
-                    let detail = format!("{what}: the same as in {first}");
-                    notes.at(NodeProblem::Repeated, place, &detail);
-                } else {
-                    let detail = format!("{what}: not the same as in {first}");
-                    notes.at(NodeProblem::Contradiction, place, &detail);
-                    *self = Self::Failed {
-                        why: format!("{place}: {detail}"),
-                    };
+        match (&self.value, result) {
+            (Err(Unlisted::Failed(_)), _) => {}
+            (_, Err(why)) => self.fail(&why),
+            (Err(Unlisted::NotRequested), Ok(value)) => self.set(place.clone(), value),
+            (Ok(value), Ok(again)) => {
+                let is_same = *value == again;
+                let (problem, same) = match is_same {
+                    true => (NodeProblem::Repeated, "the same as"),
+                    false => (NodeProblem::Contradiction, "not the same as"),
+                };
+                let first = self.place.as_ref().map_or_else(String::new, Place::to_string);
+                let detail = format!("{what}: {same} in {first}");
+                notes.at(problem, place, &detail);
+                if !is_same {
+                    self.fail(&format!("{place}: {detail}"));
                 }
             }
         }
@@ -57,28 +65,22 @@ impl<T: PartialEq> Part<T> {
 }
 
 impl<T> Part<T> {
+    pub(crate) fn set(&mut self, place: Place, value: T) {
+        (self.place, self.value) = (Some(place), Ok(value));
+    }
+
     pub(crate) fn fail(&mut self, why: &str) {
         if !self.is_failed() {
-            *self = Self::Failed { why: why.to_owned() };
+            self.value = Err(failed(why));
         }
     }
 
     pub(crate) fn is_failed(&self) -> bool {
-        matches!(self, Self::Failed { .. })
+        matches!(self.value, Err(Unlisted::Failed(_)))
     }
 
     pub(crate) fn value(&self) -> Option<&T> {
-        match self {
-            Self::Read { value, .. } => Some(value),
-            Self::Missing | Self::Failed { .. } => None,
-        }
-    }
-
-    pub(crate) fn place(&self) -> Option<&Place> {
-        match self {
-            Self::Read { place, .. } => Some(place),
-            Self::Missing | Self::Failed { .. } => None,
-        }
+        self.value.as_ref().ok()
     }
 }
 

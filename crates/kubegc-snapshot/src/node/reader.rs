@@ -13,8 +13,10 @@ use super::{
     document::{self, Document},
     fields::Entry,
     finding::{NodeProblem, Notes},
-    parts::{Part, Parts},
-    records, settle, stats,
+    parts::Parts,
+    records,
+    settle::{self, Declared},
+    stats,
 };
 use crate::{
     Place, SnapshotError, layout,
@@ -25,17 +27,6 @@ use crate::{
 /// The documents of a node, for a document that is none of them.
 const ADVICE: &str = "give the JSON of crictl ps -a, pods, images, imagefsinfo or inspect, the kubelet's stats/summary, configz or configuration, \
      or kubectl get pods -o json";
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Declared {
-    pub(crate) now: Option<Timestamp>,
-    pub(crate) containers_whole: bool,
-    pub(crate) pods_whole: bool,
-    /// A pod without a list does not prove that there are no others.
-    pub(crate) pods_in_list: bool,
-    pub(crate) no_image_volumes: bool,
-    pub(crate) watched_since: Option<Timestamp>,
-}
 
 /// Reads the documents of a node, its runtime and its kubelet into one [`NodeSnapshot`].
 ///
@@ -229,7 +220,7 @@ impl NodeReader {
         match flags.read(words, &place, &mut self.notes) {
             Err(why) => self.parts.flags.fail(&why),
             Ok(()) if self.parts.flags.is_failed() => {}
-            Ok(()) => self.parts.flags = Part::Read { place, value: flags },
+            Ok(()) => self.parts.flags.set(place, flags),
         }
     }
 
@@ -367,47 +358,45 @@ impl NodeReader {
         }
         let (lenient, now, what) = (self.lenient, self.declared.now, kind.as_str());
         let (parts, notes) = (&mut self.parts, &mut self.notes);
+        use NodeDocument as D;
         match kind {
-            NodeDocument::Containers => {
+            D::Containers => {
                 let key = |one: &Container| (Arc::clone(&one.id), Arc::default());
                 let read = |entry: &mut Entry<'_, '_>| crictl::container(entry, now);
                 let result = crictl::listing(value, "containers", place, lenient, notes, key, read);
                 parts.containers.take(result, place, what, notes);
             }
-            NodeDocument::Sandboxes => {
+            D::Sandboxes => {
                 let key = |one: &Sandbox| (Arc::clone(&one.id), Arc::default());
                 let read = |entry: &mut Entry<'_, '_>| crictl::sandbox(entry, now);
                 let result = crictl::listing(value, "items", place, lenient, notes, key, read);
                 parts.sandboxes.take(result, place, what, notes);
             }
-            NodeDocument::Images => {
+            D::Images => {
                 let key = |one: &Image| (Arc::clone(&one.id), Arc::clone(&one.runtime_handler));
                 let result = crictl::listing(value, "images", place, lenient, notes, key, crictl::image);
                 parts.images.take(result, place, what, notes);
             }
-            NodeDocument::ImageFileSystem => {
-                let result = crictl::usage(value, place, notes);
-                parts.usage.take(result, place, what, notes);
-            }
-            NodeDocument::StatsSummary => {
-                let result = stats::read(value, place, notes);
-                parts.stats.take(result, place, what, notes);
-            }
-            NodeDocument::KubeletConfiguration => {
+            D::ImageFileSystem => parts
+                .usage
+                .take(crictl::usage(value, place, notes), place, what, notes),
+            D::StatsSummary => parts
+                .stats
+                .take(stats::read(value, place, notes), place, what, notes),
+            D::KubeletConfiguration => {
                 let wrapper = value.get(config::GKE_WRAPPER).map(|_| config::GKE_WRAPPER);
                 let result = config::read(value, wrapper, place, notes);
                 parts.config.take(result, place, what, notes);
             }
-            NodeDocument::Configz => {
+            D::Configz => {
                 let result = config::read(value, Some("kubeletconfig"), place, notes);
                 parts.configz.take(result, place, what, notes);
             }
-            NodeDocument::Records => {
-                let result = records::read(value, place, notes);
-                parts.records.take(result, place, what, notes);
-            }
-            NodeDocument::Pods => parts.pods.read(value, place, notes),
-            NodeDocument::ContainerStatus => match crictl::status(value, place, notes) {
+            D::Records => parts
+                .records
+                .take(records::read(value, place, notes), place, what, notes),
+            D::Pods => parts.pods.read(value, place, notes),
+            D::ContainerStatus => match crictl::status(value, place, notes) {
                 Ok((id, status)) => {
                     let known = parts.statuses.get(&id);
                     if known.is_some_and(|known| *known != status) {

@@ -21,19 +21,8 @@ pub(crate) struct RecordsRead {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct FileForm<'r> {
-    watched_since: Option<String>,
-    records: Vec<RecordForm<'r>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RecordForm<'r> {
-    key: &'r str,
-    first_detected: Option<String>,
-    last_used: Option<String>,
-    size_bytes: u64,
-    pinned: bool,
-    runtime_handler: &'r str,
+    watched_since: Option<Timestamp>,
+    records: Vec<&'r Record>,
 }
 
 /// Writes records as JSON that a [`NodeReader`](super::NodeReader) reads back. Dates are RFC 3339; null is
@@ -51,20 +40,9 @@ struct RecordForm<'r> {
 /// # Ok::<(), kubegc_snapshot::SnapshotError>(())
 /// ```
 pub fn write_records(records: &Records, watched_since: Option<Timestamp>) -> String {
-    let date = |date: Timestamp| date.to_string();
     let form = FileForm {
-        watched_since: watched_since.map(date),
-        records: records
-            .iter()
-            .map(|record| RecordForm {
-                key: &record.key,
-                first_detected: record.first_detected.map(date),
-                last_used: record.last_used.map(date),
-                size_bytes: record.size_bytes,
-                pinned: record.pinned,
-                runtime_handler: &record.runtime_handler,
-            })
-            .collect(),
+        watched_since,
+        records: records.iter().collect(),
     };
     // Texts, numbers and flags: nothing in them can fail to be written.
     let mut text = serde_json::to_string_pretty(&form).unwrap_or_default();

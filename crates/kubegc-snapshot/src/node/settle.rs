@@ -1,19 +1,57 @@
 //! Combines the documents: complete parts, living pods, effective settings, and unknown parts.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use kubegc_core::{
-    RuntimeError, Timestamp, Uid,
-    node_facts::{Container, ContainerState, FileSystem, Image, PodIdentity, Pods, Sandbox, SandboxState},
+    Timestamp, Uid,
+    node_facts::{
+        Container, ContainerState, ContainerStatus, FileSystem, Image, PodIdentity, Pods, Sandbox,
+        SandboxState,
+    },
 };
 use kubegc_node::{Inventory, Listing, PolicySpec, Unlisted, driver::add_running};
 
 use super::{
-    NodeSnapshot, NodeStats, RuntimeUsage,
+    NodeFinding, NodeStats, RuntimeUsage,
     finding::{NodeProblem, Notes},
-    parts::{Part, Parts},
-    reader::Declared,
+    parts::{Part, Parts, failed},
 };
+
+/// One node as its documents show it.
+#[non_exhaustive]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSnapshot {
+    /// The facts on which planners decide. A part in no document is
+    /// [`Missing`](kubegc_node::Unlisted::NotRequested); an unreliable part is
+    /// [`Failed`](kubegc_node::Unlisted::Failed), with the reason.
+    pub inventory: Inventory,
+    /// The kubelet's settings; `None` if neither configuration nor flags were given, or if a kubelet
+    /// would refuse them.
+    pub policy: Option<PolicySpec>,
+    pub stats: Option<NodeStats>,
+    pub usage: Option<RuntimeUsage>,
+    /// The containers that were inspected one by one, by id.
+    pub statuses: BTreeMap<Arc<str>, ContainerStatus>,
+    /// The findings, in a fixed order; of each problem the first
+    /// [`FINDINGS_LISTED_MAX`](crate::FINDINGS_LISTED_MAX).
+    pub findings: Vec<NodeFinding>,
+    pub finding_counts: BTreeMap<NodeProblem, u64>,
+}
+
+/// What the caller knows about the documents.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Declared {
+    pub(crate) now: Option<Timestamp>,
+    pub(crate) containers_whole: bool,
+    pub(crate) pods_whole: bool,
+    /// A pod without a list does not prove that there are no others.
+    pub(crate) pods_in_list: bool,
+    pub(crate) no_image_volumes: bool,
+    pub(crate) watched_since: Option<Timestamp>,
+}
 
 pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) -> NodeSnapshot {
     if !declared.containers_whole {
@@ -22,10 +60,10 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     let policy = policy(&parts, &mut notes);
     let pods = pods(&parts, declared, &mut notes);
     let sandbox_image = sandbox_image(&parts, &mut notes);
-    let containers = listing(parts.containers);
+    let containers = parts.containers.value;
     let image_volumes = match (&containers, &parts.statuses_failed) {
         _ if declared.no_image_volumes => Ok(Vec::new()),
-        (_, Some(why)) => Err(failed(why.clone())),
+        (_, Some(why)) => Err(failed(why)),
         (Ok(containers), None) if containers.iter().all(|one| parts.statuses.contains_key(&one.id)) => {
             let volumes: BTreeSet<&Arc<str>> = parts
                 .statuses
@@ -45,8 +83,8 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
         .or(declared.now);
     let inventory = Inventory {
         containers,
-        sandboxes: listing(parts.sandboxes),
-        images: listing(parts.images),
+        sandboxes: parts.sandboxes.value,
+        images: parts.images.value,
         image_volumes,
         sandbox_image,
         image_file_system: image_file_system(&parts.stats, &parts.usage),
@@ -69,21 +107,9 @@ pub(crate) fn settle(mut parts: Parts, declared: &Declared, mut notes: Notes) ->
     }
 }
 
-fn failed(why: String) -> Unlisted {
-    Unlisted::Failed(RuntimeError::unknown(why))
-}
-
-fn listing<T>(part: Part<Vec<Arc<T>>>) -> Listing<Vec<Arc<T>>> {
-    match part {
-        Part::Missing => Err(Unlisted::NotRequested),
-        Part::Read { value, .. } => Ok(value),
-        Part::Failed { why } => Err(failed(why)),
-    }
-}
-
 /// Makes a listing of containers unknown if nothing shows that it includes dead and running ones.
 fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
-    let Part::Read { place, value } = &parts.containers else {
+    let (Some(value), Some(place)) = (parts.containers.value(), &parts.containers.place) else {
         return;
     };
     let runs = |one: &Arc<Container>| one.state == ContainerState::Running;
@@ -98,9 +124,8 @@ fn doubt_containers(parts: &mut Parts, notes: &mut Notes) {
     };
     let detail = format!("{doubt}; list again with -a, or declare the listing whole");
     notes.note(NodeProblem::MayBePartial, Some(place), "", "containers", &detail);
-    parts.containers = Part::Failed {
-        why: format!("{place}: containers: {detail}"),
-    };
+    let why = format!("{place}: containers: {detail}");
+    parts.containers.fail(&why);
 }
 
 /// The pods: those in documents, and those with a running container or a ready sandbox.
@@ -171,7 +196,7 @@ fn policy(parts: &Parts, notes: &mut Notes) -> Option<PolicySpec> {
     if config.is_some() && set != runs_with {
         notes.note(
             NodeProblem::Superseded,
-            parts.config.place(),
+            parts.config.place.as_ref(),
             "",
             "",
             "configuration and flags differ from configz",
@@ -197,7 +222,7 @@ fn sandbox_image(parts: &Parts, notes: &mut Notes) -> Option<Arc<str>> {
         let detail = format!("{wanted} is not listed");
         notes.note(
             NodeProblem::UnresolvedSandboxImage,
-            parts.images.place(),
+            parts.images.place.as_ref(),
             "",
             "images",
             &detail,
@@ -209,21 +234,25 @@ fn sandbox_image(parts: &Parts, notes: &mut Notes) -> Option<Arc<str>> {
 /// The file system of images: from the kubelet's stats. Its used bytes come from the runtime if the kubelet
 /// does not report them.
 fn image_file_system(stats: &Part<NodeStats>, usage: &Part<RuntimeUsage>) -> Listing<FileSystem> {
-    if let Part::Failed { why } = stats {
-        return Err(failed(why.clone()));
+    if let Err(failed @ Unlisted::Failed(_)) = &stats.value {
+        return Err(failed.clone());
     }
     let measured = stats.value().and_then(|stats| stats.image_fs);
     let used = usage.value().and_then(|usage| usage.images.first());
-    match (measured, used, usage) {
-        (Some(measured), used, _) => Ok(FileSystem {
+    match (measured, used) {
+        (Some(measured), used) => Ok(FileSystem {
             used_bytes: measured.used_bytes.or(used.and_then(|used| used.used_bytes)),
             ..measured
         }),
-        (None, Some(used), _) => Ok(FileSystem {
+        (None, Some(used)) => Ok(FileSystem {
             used_bytes: used.used_bytes,
             ..FileSystem::default()
         }),
-        (None, None, Part::Failed { why }) => Err(failed(why.clone())),
-        (None, None, _) => Err(Unlisted::NotRequested),
+        (None, None) => Err(usage
+            .value
+            .as_ref()
+            .err()
+            .cloned()
+            .unwrap_or(Unlisted::NotRequested)),
     }
 }

@@ -81,9 +81,18 @@ pub(crate) fn read(resource: Resource, body: Value) -> (Body, Vec<String>) {
         ),
         ("in a list of its kind", in_list(&object, true)),
         ("in a list whose kind comes last", in_list(&object, false)),
-        ("YAML", yaml(&object)),
-        ("YAML with the kind last", yaml_backwards(&object)),
-        ("a list in YAML", yaml_list(&object)),
+        ("YAML", yaml(&object).concat()),
+        (
+            "YAML with the kind last",
+            yaml(&object).into_iter().rev().collect(),
+        ),
+        (
+            "a list in YAML",
+            format!(
+                "apiVersion: v1\nitems:\n- {}kind: List\n",
+                yaml(&object).join("  ")
+            ),
+        ),
     ] {
         assert_eq!(of_snapshot(&text), expected, "{way}: {text}");
     }
@@ -94,7 +103,7 @@ pub(crate) fn read(resource: Resource, body: Value) -> (Body, Vec<String>) {
     let generation = "metadata.generation: expected a whole number, found a number";
     more.retain(|flaw| flaw != generation);
     assert_eq!((&loosely, &more), (fields, flaws), "loosely");
-    let (in_yaml, mut more) = of_snapshot(&yaml(&loose));
+    let (in_yaml, mut more) = of_snapshot(&yaml(&loose).concat());
     more.retain(|flaw| flaw != generation);
     assert_eq!((&in_yaml, &more), (fields, flaws), "loosely in YAML");
     // Where nothing was stripped or assumed, a live read gives the same.
@@ -131,24 +140,9 @@ fn backwards(object: &Value) -> String {
 }
 
 /// Each field in a line.
-fn yaml(object: &Value) -> String {
+fn yaml(object: &Value) -> Vec<String> {
     let lines = fields_of(object).iter();
     lines.map(|(key, value)| format!("{key}: {value}\n")).collect()
-}
-
-fn yaml_backwards(object: &Value) -> String {
-    let lines = fields_of(object).iter().rev();
-    lines.map(|(key, value)| format!("{key}: {value}\n")).collect()
-}
-
-fn yaml_list(object: &Value) -> String {
-    let mut text = "apiVersion: v1\nitems:\n".to_owned();
-    for (at, (key, value)) in fields_of(object).iter().enumerate() {
-        text.push_str(if at == 0 { "- " } else { "  " });
-        text.push_str(&format!("{key}: {value}\n"));
-    }
-    text.push_str("kind: List\n");
-    text
 }
 
 /// Reads a dump.

@@ -3,7 +3,7 @@
 //! The inputs of `bundles.txt` are paths, each with its text; an archive and a directory of them give the same.
 
 use crate::{
-    common::{findings, read, reader, render},
+    common::{findings, read, reader, render, write},
     escapes::unescaped,
     pack::{gzip, tar, zip},
 };
@@ -21,11 +21,7 @@ pub(crate) fn both(members: &[(&str, &str)]) -> Snapshot {
         read("dump.tar.gz", &gzip(&tar(&packed))).unwrap_or_else(|error| panic!("{}", error.full_text()));
     let root = tempfile::tempdir().expect("a directory");
     let (directory, file) = (root.path().join("directory"), root.path().join("file"));
-    for (path, text) in members {
-        let path = directory.join(path);
-        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
-        std::fs::write(path, text).expect("a file");
-    }
+    write(&directory, &packed);
     std::fs::write(&file, zip(&packed)).expect("a file");
     for path in [directory, file] {
         let mut reader = reader();

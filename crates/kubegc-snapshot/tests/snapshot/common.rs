@@ -1,6 +1,9 @@
 //! A snapshot as text, and the paths of fixtures: common to the tests.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use kubegc_core::{
     KubernetesVersion,
@@ -23,6 +26,15 @@ pub(crate) fn data(name: &str) -> PathBuf {
 /// Bytes of a fixture.
 pub(crate) fn bytes(name: &str) -> Vec<u8> {
     std::fs::read(data(name)).expect("the fixture is in the repository")
+}
+
+/// Writes files below a directory.
+pub(crate) fn write(directory: &Path, members: &[(&str, &[u8])]) {
+    for (path, bytes) in members {
+        let path = directory.join(path);
+        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
+        std::fs::write(path, bytes).expect("a file");
+    }
 }
 
 /// Reads one text.

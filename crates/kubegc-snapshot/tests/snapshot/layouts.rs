@@ -1,6 +1,6 @@
 //! Every layout that is read gives the same objects.
 
-use crate::common::{bytes, data, findings, read, reader, render};
+use crate::common::{bytes, data, findings, read, reader, render, write};
 use kubegc_snapshot::{Coverage, Problem, Why};
 
 const UID: &str = "0b5f9a3e-58a1-4b0e-9f0a-00000000000";
@@ -167,40 +167,33 @@ fn metadata_lists_need_their_kind() {
     );
 }
 
-/// A directory of empty files for one test.
-fn directory(name: &str, files: &[&str]) -> std::path::PathBuf {
-    let root = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    for file in files {
-        let path = root.join(file);
-        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory can be made");
-        std::fs::write(path, "").expect("a file can be written");
-    }
-    root
-}
-
 #[test]
 fn layouts_that_are_no_dumps_are_refused() {
     for (name, files, expected) in [
         (
             "helm",
-            vec!["Chart.yaml", "templates/a.yaml"],
+            ["Chart.yaml", "templates/a.yaml"],
             "looks like a Helm chart, which is not read; render it with helm template, or dump the objects from the cluster with kubectl get -o json",
         ),
         (
             "etcd",
-            vec!["member/snap/db"],
+            ["member/snap/db", "a.yaml"],
             "looks like the data directory of etcd, which is not read; export the objects as YAML with auger, or dump them with kubectl get -o json",
         ),
         (
             "nothing",
-            vec!["notes.txt"],
+            ["notes.txt", "more/notes.txt"],
             "no .json, .yaml or .yml file in this directory",
         ),
     ] {
-        let root = directory(name, &files);
+        let root = tempfile::tempdir().expect("a directory");
+        write(root.path(), &files.map(|file| (file, &b""[..])));
         let mut reader = reader().lenient(true);
-        let error = reader.read_path(&root).expect_err(name);
-        assert_eq!(error.to_string(), format!("{}: {expected}", root.display()));
+        let error = reader.read_path(root.path()).expect_err(name);
+        assert_eq!(
+            error.to_string(),
+            format!("{}: {expected}", root.path().display())
+        );
         assert!(reader.finish().is_err(), "{name}");
     }
     let mut none = reader();
@@ -213,14 +206,18 @@ fn layouts_that_are_no_dumps_are_refused() {
 
 #[test]
 fn a_lenient_reader_continues_with_the_next_file() {
-    let root = directory("lenient", &["b.json"]);
-    std::fs::write(root.join("a.json"), bytes("pods-raw.json")).expect("a file can be written");
-    std::fs::write(root.join("c.json"), "{\"labels\": []}").expect("a file can be written");
+    let root = tempfile::tempdir().expect("a directory");
+    let files: [(&str, &[u8]); 3] = [
+        ("a.json", &bytes("pods-raw.json")),
+        ("b.json", b""),
+        ("c.json", b"{\"labels\": []}"),
+    ];
+    write(root.path(), &files);
     let mut reader = reader().lenient(true).complete("all");
-    reader.read_path(&root).expect("lenient");
+    reader.read_path(root.path()).expect("lenient");
     let snapshot = reader.finish().expect("read");
     assert_eq!(render(&snapshot), expected(&["Pod"]));
-    let file = |name: &str| root.join(name).display().to_string();
+    let file = |name: &str| root.path().join(name).display().to_string();
     assert_eq!(
         findings(&snapshot),
         [

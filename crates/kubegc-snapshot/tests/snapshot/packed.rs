@@ -6,7 +6,7 @@ use kubegc_snapshot::Problem;
 use lzma_rust2::{XzOptions, XzWriter};
 
 use crate::{
-    common::{bytes, findings, read, reader, render},
+    common::{bytes, findings, read, reader, render, write},
     pack::{gzip, tar, zip},
 };
 
@@ -118,11 +118,7 @@ fn other_files_are_counted_and_not_listed() {
         ("pods.json", &pod),
     ];
     let directory = tempfile::tempdir().expect("a directory");
-    for (path, bytes) in members {
-        let path = directory.path().join(path);
-        std::fs::create_dir_all(path.parent().expect("in the directory")).expect("a directory");
-        std::fs::write(path, bytes).expect("a file");
-    }
+    write(directory.path(), members);
     let mut of_directory = reader();
     of_directory
         .read_path(directory.path())
