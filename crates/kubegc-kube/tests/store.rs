@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectStore, PatchType, Preconditions, PropagationPolicy, ResourceVersion,
     Scope, StoreError, Uid,
-    deletion::Propagation,
-    store::{Address, Deleted, WatchItem},
+    deletion::{Deleted, Propagation},
+    store::{Address, WatchItem},
 };
 use serde_json::{Value, json};
 

@@ -5,8 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
     PropagationPolicy, ResourceVersion, StoreError, Timestamp,
-    deletion::begin_deletion,
-    store::{Address, Deleted},
+    deletion::{Deleted, begin_deletion},
+    store::Address,
 };
 
 use crate::{

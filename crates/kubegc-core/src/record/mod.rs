@@ -6,7 +6,6 @@
 
 mod apps;
 mod batch;
-mod claim;
 mod field;
 mod network;
 mod node;
@@ -22,11 +21,10 @@ use std::{
 
 pub use apps::{ControllerRevision, DaemonSet, Deployment, DeploymentStrategy, IntOrPercent, ReplicaSet};
 pub use batch::{ClaimRetentionPolicy, CronJob, Job, JobCounts, StatefulSet};
-pub use claim::{Consumer, ResourceClaim};
 pub use field::Field;
 pub use network::{Endpoints, IpAddress, ParentRef, Service, ServiceCidr};
 pub use node::{Lease, Namespace, Node, Taint};
-pub use pod::{Pod, PodVolume, Toleration, VolumeSource};
+pub use pod::{Consumer, Pod, PodVolume, ResourceClaim, Toleration, VolumeSource};
 pub use resource::{Body, Resource};
 pub use security::{Certificate, CertificateSigningRequest, ConfigMap, Secret, ServiceAccount};
 pub use storage::{
