@@ -47,7 +47,7 @@ pub struct InvalidAge {
 
 /// Planner for dead containers, by evict units: those of one pod and container name. See the [module](super).
 ///
-/// `Default` has upstream's limits and the newest release.
+/// `Default` has upstream's limits and the newest release. [`new`](Self::new) validates limits.
 ///
 /// # Examples
 /// ```
@@ -65,14 +65,16 @@ pub struct InvalidAge {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EvictUnits {
-    pub(super) limits: Limits,
-    pub(super) semantics: Semantics,
-    pub(super) mode: Mode,
-    pub(super) order: Order,
+    pub limits: Limits,
+    /// The version and its feature gates.
+    pub semantics: Semantics,
+    pub mode: Mode,
+    /// The order among entries with equal sort keys.
+    pub order: Order,
 }
 
 impl EvictUnits {
-    /// Creates a planner with [`Mode::Periodic`].
+    /// Creates a planner whose other fields have their defaults.
     ///
     /// # Errors
     /// The minimum age is negative. The text is upstream's.
@@ -88,22 +90,5 @@ impl EvictUnits {
             mode: Mode::Periodic,
             order: Order::Total,
         })
-    }
-
-    #[must_use]
-    pub const fn with_mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets the order among entries with equal sort keys.
-    #[must_use]
-    pub const fn with_order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
-    pub const fn limits(&self) -> &Limits {
-        &self.limits
     }
 }

@@ -138,10 +138,12 @@ impl Case {
 
     fn policy(&self) -> FreeSpace {
         let policy = FreeSpace::new(self.thresholds, self.semantics()).expect("valid thresholds");
-        policy
-            .with_task(self.task)
-            .with_order(self.order)
-            .with_arithmetic(self.arithmetic)
+        FreeSpace {
+            task: self.task,
+            order: self.order,
+            arithmetic: self.arithmetic,
+            ..policy
+        }
     }
 
     fn plan(&self) -> PlanOf<FreeSpace> {
@@ -203,7 +205,7 @@ impl Case {
             }
             Ok(())
         };
-        image_run(self.policy(), self.task, &self.node, [at(NOW); 2], remove)
+        image_run(self.policy(), &self.node, [at(NOW); 2], remove)
     }
 
     /// The same node after these removals: with their bytes free, and everything else unchanged.
@@ -478,7 +480,8 @@ proptest! {
     fn before_next_at_time_changes_nothing(mut case in a_case(), later in 0_i64..3_000_000_000) {
         // An image without a record is dated with the plan itself, so its position among equals changes with
         // the time: all have one here.
-        case.node.image_records = case.policy().with_task(Task::Detect).plan(&case.node, at(NOW)).summary.records;
+        let detects = FreeSpace { task: Task::Detect, ..case.policy() };
+        case.node.image_records = detects.plan(&case.node, at(NOW)).summary.records;
         let plan = case.plan();
         let end = plan.next_at.map_or(i64::MAX, |next| next.as_nanos() - 1);
         prop_assert!(end >= at(NOW).as_nanos(), "the next change lies ahead");
