@@ -12,7 +12,6 @@ use kubegc_node::{
     container::{self, Limits},
     image::{self, Arithmetic, Record, Task, Thresholds},
     log, sandbox,
-    semantics::gate,
 };
 use proptest::prelude::*;
 
@@ -346,7 +345,7 @@ proptest! {
         bytes in any_number(),
     ) {
         let now = Timestamp::from_nanos(now);
-        let semantics = gated(version, &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, gate_on)]);
+        let semantics = gated(version, &[("RuntimeClassInImageCriApi", gate_on)]);
         let limits = Limits { age_min: GoDuration::from_nanos(ages.0), per_unit_max: limits.0, node_max: limits.1 };
         let units = container::EvictUnits::new(limits, semantics).expect("valid limits");
         let plan = container::EvictUnits { order, ..units }.plan(&node, now);

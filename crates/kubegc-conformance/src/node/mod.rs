@@ -10,7 +10,7 @@ mod world;
 use std::collections::BTreeMap;
 
 use kubegc_core::KubernetesVersion;
-use kubegc_node::{Semantics, semantics::gate};
+use kubegc_node::Semantics;
 
 use crate::Failure;
 
@@ -29,9 +29,6 @@ fn semantics(name: &str, per_runtime_handler: bool) -> Result<Semantics, Failure
         other => return Err(Failure::unreadable(format!("unknown semantics {other:?}"))),
     };
     let version = KubernetesVersion::new(minor, 0).map_err(Failure::unreadable)?;
-    let gates = BTreeMap::from([(
-        gate::RUNTIME_CLASS_IN_IMAGE_CRI_API.to_owned(),
-        per_runtime_handler,
-    )]);
+    let gates = BTreeMap::from([("RuntimeClassInImageCriApi".to_owned(), per_runtime_handler)]);
     Ok(Semantics::with_gates(version, &gates))
 }

@@ -9,7 +9,6 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{Action, Arithmetic, Error, FreeSpace, Reason, Record, Subject, Task, Thresholds},
-    semantics::gate,
 };
 use proptest::prelude::*;
 
@@ -126,10 +125,7 @@ prop_compose! {
 
 impl Case {
     fn semantics(&self) -> Semantics {
-        gated(
-            self.release,
-            &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, self.per_handler)],
-        )
+        gated(self.release, &[("RuntimeClassInImageCriApi", self.per_handler)])
     }
 
     fn minor(&self) -> u16 {
