@@ -106,6 +106,7 @@ pub enum Action {
     RemoveLink { path: Arc<str>, problem: NoContainer },
 }
 
+/// Also a link that is kept after its container's status was read counts as a deletion.
 impl PlannedAction for Action {
     type Object = Subject;
 
@@ -114,11 +115,6 @@ impl PlannedAction for Action {
             Self::RemoveDirectory { entry, .. } => Subject::Directory(Arc::clone(entry)),
             Self::ResolveLink { path, .. } | Self::RemoveLink { path, .. } => Subject::Link(Arc::clone(path)),
         }
-    }
-
-    /// Also `true` for a link that is kept after the container's status was read.
-    fn is_deletion(&self) -> bool {
-        true
     }
 }
 

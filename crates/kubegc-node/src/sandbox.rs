@@ -67,10 +67,6 @@ impl PlannedAction for Action {
     fn object(&self) -> Subject {
         (&self.sandbox).into()
     }
-
-    fn is_deletion(&self) -> bool {
-        true
-    }
 }
 
 kubegc_core::reasons! {
