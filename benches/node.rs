@@ -48,7 +48,7 @@ fn unused_images(criterion: &mut Criterion) {
             ("to the low threshold", Task::Collect),
             ("all unused", Task::DeleteUnused),
         ] {
-            let policy = policy.with_task(task);
+            let policy = image::FreeSpace { task, ..policy };
             group.bench_function(BenchmarkId::new(name, count), |bencher| {
                 bencher.iter_with_large_drop(|| policy.plan(&inventory, NOW));
             });

@@ -19,9 +19,9 @@ use kubegc::core::{
     ApiResource, Catalog, Clock, DefaultDeletion, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore,
     PartialObjectMetadata, PatchType, PropagationPolicy, ResourceVersion, Scope, StoreError, Timestamp,
     WatchStream,
-    deletion::begin_deletion,
+    deletion::{Deleted, begin_deletion},
     json::MetadataPatch,
-    store::{Address, Deleted, Discovered, MetaList, WatchItem},
+    store::{Address, Discovered, MetaList, WatchItem},
 };
 use kubegc::objects::{Settings, driver};
 use kubegc::sim::SimClock;

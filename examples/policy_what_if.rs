@@ -98,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         levels.extend(runs.iter().map(|(_, series, policy)| Level {
             name: "images removed".to_owned(),
             colour: series.colour,
-            percent: policy.image.thresholds().high_percent.into(),
+            percent: policy.image.thresholds.high_percent.into(),
         }));
         let title = "One node, two weeks, two policies".to_owned();
         let series = runs.into_iter().map(|run| run.1).collect();
@@ -200,7 +200,7 @@ fn words(policy: &Policy) -> String {
         low_percent,
         age_max,
         ..
-    } = policy.image.thresholds();
+    } = &policy.image.thresholds;
     let age = match age_max.as_nanos() {
         0 => String::new(),
         _ => format!(", or after {age_max} unused"),

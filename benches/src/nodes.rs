@@ -96,7 +96,11 @@ pub fn images(count: usize, policy: FreeSpace) -> Inventory {
         }
         let now = NOW.saturating_sub(Duration::from_secs(300 * (6 - iteration)));
         let records = std::mem::take(&mut inventory.image_records);
-        let mut run = Run::new(policy, Task::Detect, records, inventory.image_gc_began_at, now);
+        let policy = FreeSpace {
+            task: Task::Detect,
+            ..policy
+        };
+        let mut run = Run::new(policy, records, inventory.image_gc_began_at, now);
         assert_eq!(run.next(None), Step::List);
         let response = Response::Listed {
             inventory: &inventory,

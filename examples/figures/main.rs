@@ -300,7 +300,7 @@ fn nodes(measure: &Measure) -> Result<(), Box<dyn Error>> {
             ("images, to the low threshold", Task::Collect, threshold),
             ("images, all unused", Task::DeleteUnused, unused),
         ] {
-            let policy = policy.with_task(task);
+            let policy = image::FreeSpace { task, ..policy };
             let limit = upstream(size, figures);
             measure.row(work, size, limit, 0.2, || (), |()| policy.plan(&inventory, NOW))?;
         }

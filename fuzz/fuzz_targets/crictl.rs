@@ -3,7 +3,10 @@
 
 use kubegc_core::{KubernetesVersion, Planner, Timestamp};
 use kubegc_fuzz::Choices;
-use kubegc_node::{Policy, PolicySpec, image::Task};
+use kubegc_node::{
+    Policy, PolicySpec,
+    image::{FreeSpace, Task},
+};
 use kubegc_snapshot::{NodeDocument, NodeReader, NodeSnapshot};
 use libfuzzer_sys::fuzz_target;
 
@@ -80,7 +83,11 @@ fn plan(snapshot: &NodeSnapshot) {
     let inventory = &snapshot.inventory;
     let containers = policy.container.plan(inventory, now);
     assert!(inventory.containers.is_ok() || containers.actions.is_empty());
-    let images = policy.image.with_task(Task::DeleteUnused).plan(inventory, now);
+    let images = FreeSpace {
+        task: Task::DeleteUnused,
+        ..policy.image
+    };
+    let images = images.plan(inventory, now);
     let is_known =
         inventory.containers.is_ok() && inventory.images.is_ok() && inventory.image_volumes.is_ok();
     assert!(is_known || images.actions.is_empty());

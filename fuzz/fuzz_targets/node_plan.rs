@@ -14,7 +14,7 @@ use kubegc_fuzz::Choices;
 use kubegc_node::{
     GoDuration, Inventory, Semantics,
     container::{self, Limits, Mode},
-    image::{self, Response, Arithmetic, Run, Step, Task, Thresholds},
+    image::{self, Arithmetic, Response, Run, Step, Task, Thresholds},
     sandbox,
 };
 use libfuzzer_sys::fuzz_target;
@@ -119,9 +119,10 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         node_max: limit(choices),
     };
     let mode = *choices.of(&[Mode::Periodic, Mode::Forced]);
-    let policy = container::EvictUnits::new(limits, semantics)
-        .expect("no age here is negative")
-        .with_mode(mode);
+    let policy = container::EvictUnits {
+        mode,
+        ..container::EvictUnits::new(limits, semantics).expect("no age here is negative")
+    };
     let plan = policy.plan(inventory, now);
     let mut shuffled = inventory.clone();
     if let Ok(containers) = &mut shuffled.containers {
@@ -149,7 +150,12 @@ fn containers(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Seman
         policy.plan(&left, now).actions.is_empty(),
         "a plan that was performed leaves nothing to do"
     );
-    let sandboxes = sandbox::EvictSandboxes::new(semantics).with_mode(mode).plan(&left, now);
+    let sandboxes = sandbox::EvictSandboxes {
+        semantics,
+        mode,
+        ..Default::default()
+    };
+    let sandboxes = sandboxes.plan(&left, now);
     for sandbox::Action { sandbox, .. } in &sandboxes.actions {
         let holds = |container: &Arc<Container>| container.sandbox_id == sandbox.id;
         assert!(sandbox.state != SandboxState::Ready);
@@ -173,12 +179,17 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
         Task::Detect,
         Task::Free { bytes },
     ]);
-    let policy = image::FreeSpace::new(thresholds, semantics)
-        .expect("thresholds in order")
-        .with_arithmetic(arithmetic)
-        .with_task(task);
+    let policy = image::FreeSpace {
+        arithmetic,
+        task,
+        ..image::FreeSpace::new(thresholds, semantics).expect("thresholds in order")
+    };
     let mut inventory = inventory.clone();
-    inventory.image_records = policy.with_task(Task::Detect).plan(&inventory, now).summary.records;
+    let detects = image::FreeSpace {
+        task: Task::Detect,
+        ..policy
+    };
+    inventory.image_records = detects.plan(&inventory, now).summary.records;
     let plan = policy.plan(&inventory, now);
     assert_eq!(plan, policy.plan(&inventory, now));
     for image::Action { image, .. } in &plan.actions {
@@ -187,7 +198,7 @@ fn images(choices: &mut Choices<'_>, inventory: &Inventory, semantics: Semantics
     }
     // The same, step by step, with removals that fail now and then.
     let records = inventory.image_records.clone();
-    let mut run = Run::new(policy, task, records, inventory.image_gc_began_at, now);
+    let mut run = Run::new(policy, records, inventory.image_gc_began_at, now);
     let mut response = None;
     let mut steps = 0;
     loop {

@@ -11,7 +11,8 @@ use kubegc_controllers::{
 use kubegc_core::{
     ApiResource, Catalog, Clock as _, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
     ResourceVersion, StoreError, Timestamp, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList, ObjectList, WatchItem},
+    deletion::Deleted,
+    store::{Address, Discovered, MetaList, ObjectList, WatchItem},
 };
 use kubegc_sim::{ApiServer, Manifest, SharedApiServer, SimClock};
 use kubegc_snapshot::JsonDocuments;

@@ -8,7 +8,6 @@ use crate::{
     catalog::DefaultDeletion,
     error::{FieldError, StoreError},
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
-    store::Deleted,
 };
 
 /// The propagation policy of a deletion: whether and when the dependents are deleted.
@@ -192,6 +191,14 @@ impl DeleteOptionsSpec {
     }
 }
 
+/// The result of a DELETE.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deleted {
+    Removed,
+    /// The object is terminating, in this state.
+    Terminating(Box<ObjectMeta>),
+}
+
 /// Applies a DELETE as an API server does: the object is removed, or is terminating with these finalizers.
 ///
 /// `default` is the propagation of the object's kind where `options` name none
@@ -207,7 +214,7 @@ impl DeleteOptionsSpec {
 /// # Examples
 /// ```
 /// use kubegc_core::{DeleteOptions, ObjectMeta, PropagationPolicy, Timestamp};
-/// use kubegc_core::{DefaultDeletion, deletion::begin_deletion, store::Deleted};
+/// use kubegc_core::{DefaultDeletion, deletion::{Deleted, begin_deletion}};
 ///
 /// let meta = ObjectMeta::new("shop", "web", "u1");
 /// let options = DeleteOptions::policy(PropagationPolicy::Foreground);

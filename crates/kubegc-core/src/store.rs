@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 
-use crate::{ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, error::StoreError};
+use crate::{
+    ApiResource, Catalog, DeleteOptions, ObjectMeta, ResourceVersion, deletion::Deleted, error::StoreError,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 #[display("{}", self.content_type())]
@@ -93,13 +95,6 @@ impl From<Catalog> for Discovered {
             failed: BTreeMap::new(),
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Deleted {
-    Removed,
-    /// The object is terminating, in this state.
-    Terminating(Box<ObjectMeta>),
 }
 
 /// The changes of one resource, in their order. `T` is as in [`WatchItem`].

@@ -129,16 +129,8 @@ impl Date {
     }
 
     /// The English name of its day of the week.
-    pub fn weekday(self) -> &'static str {
-        match self.0.weekday() {
-            civil::Weekday::Monday => "Monday",
-            civil::Weekday::Tuesday => "Tuesday",
-            civil::Weekday::Wednesday => "Wednesday",
-            civil::Weekday::Thursday => "Thursday",
-            civil::Weekday::Friday => "Friday",
-            civil::Weekday::Saturday => "Saturday",
-            civil::Weekday::Sunday => "Sunday",
-        }
+    pub fn weekday(self) -> String {
+        self.0.strftime("%A").to_string()
     }
 }
 

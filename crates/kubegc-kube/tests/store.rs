@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kubegc_core::{
     ApiResource, DeleteOptions, ObjectStore, PatchType, Preconditions, PropagationPolicy, ResourceVersion,
     Scope, StoreError, Uid,
-    deletion::Propagation,
-    store::{Address, Deleted, MetaList, WatchItem},
+    deletion::{Deleted, Propagation},
+    store::{Address, MetaList, WatchItem},
 };
 use serde_json::{Value, json};
 

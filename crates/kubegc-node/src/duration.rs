@@ -53,13 +53,6 @@ impl GoDuration {
     }
 }
 
-impl From<Duration> for GoDuration {
-    /// Saturates at about 292 years.
-    fn from(duration: Duration) -> Self {
-        Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
-    }
-}
-
 impl fmt::Display for GoDuration {
     /// Formats as Go's `time.Duration.String`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -43,26 +43,13 @@ const SUFFIX: &str = ".log";
 /// Planner for pod log directories and links. See the [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EvictLogs {
-    semantics: Semantics,
-    order: Order,
+    /// The version and its feature gates.
+    pub semantics: Semantics,
+    /// The order of directories and links.
+    pub order: Order,
 }
 
 impl EvictLogs {
-    /// Creates the planner of a version.
-    pub const fn new(semantics: Semantics) -> Self {
-        Self {
-            semantics,
-            order: Order::Total,
-        }
-    }
-
-    /// Sets the order of directories and links.
-    #[must_use]
-    pub const fn with_order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
-
     /// Upstream's text if the pod log directory cannot be read.
     pub fn unreadable_text(&self, directory: &str, error: &RuntimeError) -> String {
         let field = if self
@@ -119,6 +106,7 @@ pub enum Action {
     RemoveLink { path: Arc<str>, problem: NoContainer },
 }
 
+/// Also a link that is kept after its container's status was read counts as a deletion.
 impl PlannedAction for Action {
     type Object = Subject;
 
@@ -127,11 +115,6 @@ impl PlannedAction for Action {
             Self::RemoveDirectory { entry, .. } => Subject::Directory(Arc::clone(entry)),
             Self::ResolveLink { path, .. } | Self::RemoveLink { path, .. } => Subject::Link(Arc::clone(path)),
         }
-    }
-
-    /// Also `true` for a link that is kept after the container's status was read.
-    fn is_deletion(&self) -> bool {
-        true
     }
 }
 

@@ -40,33 +40,11 @@ use crate::{
 /// [module](self).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct EvictSandboxes {
-    semantics: Semantics,
-    mode: Mode,
-    order: Order,
-}
-
-impl EvictSandboxes {
-    /// Creates a planner with [`Mode::Periodic`].
-    pub const fn new(semantics: Semantics) -> Self {
-        Self {
-            semantics,
-            mode: Mode::Periodic,
-            order: Order::Total,
-        }
-    }
-
-    #[must_use]
-    pub const fn with_mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Sets the order among entries with equal sort keys.
-    #[must_use]
-    pub const fn with_order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
-    }
+    /// The version and its feature gates.
+    pub semantics: Semantics,
+    pub mode: Mode,
+    /// The order among entries with equal sort keys.
+    pub order: Order,
 }
 
 /// An action of a sandbox plan: stop a sandbox, and remove it if that succeeds
@@ -88,10 +66,6 @@ impl PlannedAction for Action {
 
     fn object(&self) -> Subject {
         (&self.sandbox).into()
-    }
-
-    fn is_deletion(&self) -> bool {
-        true
     }
 }
 

@@ -46,26 +46,12 @@ pub mod behavior {
     pub const RECHECK_ENFORCES_MINIMUM_RECLAIM: Behavior = Behavior::since(22, 0, "kubernetes #99095");
 }
 
-/// Names of feature gates.
-pub mod gate {
-    /// Image records are kept per runtime handler. Alpha, off by default.
-    pub const RUNTIME_CLASS_IN_IMAGE_CRI_API: &str = "RuntimeClassInImageCriApi";
-    /// `imageMaximumGCAge` can be set.
-    pub const IMAGE_MAXIMUM_GC_AGE: &str = "ImageMaximumGCAge";
-    /// Containers can mount images as volumes.
-    pub const IMAGE_VOLUME: &str = "ImageVolume";
-    /// Pulls with secrets are recorded.
-    pub const ENSURE_SECRET_PULLED_IMAGES: &str = "KubeletEnsureSecretPulledImages";
-    /// Images and writable layers can be on different file systems.
-    pub const SEPARATE_DISK_GC: &str = "KubeletSeparateDiskGC";
-}
-
 /// The behavior of a kubelet of one version, with its feature gates.
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Semantics {
     pub version: KubernetesVersion,
-    /// Gate `RuntimeClassInImageCriApi`.
+    /// Gate `RuntimeClassInImageCriApi`: image records are kept per runtime handler.
     pub per_runtime_handler: bool,
     /// Gate `ImageMaximumGCAge`: `imageMaximumGCAge` can be set.
     pub maximum_age: bool,
@@ -73,7 +59,7 @@ pub struct Semantics {
     pub image_volumes: bool,
     /// Gate `KubeletEnsureSecretPulledImages`: pull records are pruned.
     pub pull_records: bool,
-    /// Gate `KubeletSeparateDiskGC`.
+    /// Gate `KubeletSeparateDiskGC`: images and writable layers can be on different file systems.
     pub separate_disk: bool,
 }
 
@@ -100,11 +86,11 @@ impl Semantics {
         );
         Self {
             version,
-            per_runtime_handler: gate(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, 29, None),
-            maximum_age: gate(gate::IMAGE_MAXIMUM_GC_AGE, 29, Some(age)),
-            image_volumes: gate(gate::IMAGE_VOLUME, 31, Some(volumes)),
-            pull_records: gate(gate::ENSURE_SECRET_PULLED_IMAGES, 33, Some(pulls)),
-            separate_disk: gate(gate::SEPARATE_DISK_GC, 29, Some(split)),
+            per_runtime_handler: gate("RuntimeClassInImageCriApi", 29, None),
+            maximum_age: gate("ImageMaximumGCAge", 29, Some(age)),
+            image_volumes: gate("ImageVolume", 31, Some(volumes)),
+            pull_records: gate("KubeletEnsureSecretPulledImages", 33, Some(pulls)),
+            separate_disk: gate("KubeletSeparateDiskGC", 29, Some(split)),
         }
     }
 }

@@ -12,7 +12,6 @@ use kubegc_node::{
     container::{self, Limits},
     image::{self, Arithmetic, Record, Task, Thresholds},
     log, sandbox,
-    semantics::gate,
 };
 use proptest::prelude::*;
 
@@ -36,14 +35,22 @@ fn containers(limits: Limits) -> container::EvictUnits {
 }
 
 /// Images of any age can be removed.
-fn images(semantics: Semantics) -> image::FreeSpace {
+fn images(semantics: Semantics, task: Task) -> image::FreeSpace {
     let thresholds = Thresholds {
         age_min: seconds(0),
         ..Thresholds::default()
     };
-    image::FreeSpace::new(thresholds, semantics)
-        .expect("valid thresholds")
-        .with_task(Task::DeleteUnused)
+    image::FreeSpace {
+        task,
+        ..image::FreeSpace::new(thresholds, semantics).expect("valid thresholds")
+    }
+}
+
+fn as_upstream(policy: image::FreeSpace) -> image::FreeSpace {
+    image::FreeSpace {
+        arithmetic: Arithmetic::Upstream,
+        ..policy
+    }
 }
 
 #[test]
@@ -169,7 +176,7 @@ fn disks_that_cannot_be() {
             ..FileSystem::default()
         };
         for version in crate::world::RELEASES {
-            let policy = images(release(version)).with_task(Task::Collect);
+            let policy = images(release(version), Task::Collect);
             let plan = policy.plan(&node(disk), at(9));
             assert!(plan.actions.is_empty(), "{capacity:?} {available:?} {version}");
             assert!(
@@ -178,9 +185,7 @@ fn disks_that_cannot_be() {
                 plan.findings
             );
             // As upstream, wrapping is reported as well; its consequences are upstream's.
-            let wrapped = policy
-                .with_arithmetic(Arithmetic::Upstream)
-                .plan(&node(disk), at(9));
+            let wrapped = as_upstream(policy).plan(&node(disk), at(9));
             assert!(wrapped.findings.iter().any(|found| found.reason == reason));
         }
     }
@@ -205,9 +210,8 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
             image_file_system: Ok(file_system(1_000, 50)),
             ..empty()
         };
-        let plan = images(release("1.36.0"))
-            .with_task(Task::Collect)
-            .plan(&node, at(9));
+        let policy = images(release("1.36.0"), Task::Collect);
+        let plan = policy.plan(&node, at(9));
         assert_eq!(plan.actions.len(), expected, "{sizes:?}");
         assert!(plan.summary.error.is_none(), "{sizes:?}");
         let count = plan
@@ -218,14 +222,11 @@ fn impossible_sizes_free_no_more_than_the_wanted_amount() {
         assert_eq!(count, sizes.iter().filter(|size| **size > HUGE).count());
         // Upstream's sums wrap: below the wanted amount again, so everything is removed.
         let wraps = sizes.iter().any(|size| *size > HUGE) || sizes[..2] == [100, HUGE];
-        let plan = images(release("1.36.0"))
-            .with_task(Task::Collect)
-            .with_arithmetic(Arithmetic::Upstream)
-            .plan(&node, at(9));
+        let plan = as_upstream(policy).plan(&node, at(9));
         assert_eq!(plan.actions.len() > expected, wraps, "{sizes:?}");
         // All unused images are removed without an amount.
         for task in [Task::DeleteUnused, Task::Free { bytes: i64::MAX }] {
-            let plan = images(release("1.36.0")).with_task(task).plan(&node, at(9));
+            let plan = images(release("1.36.0"), task).plan(&node, at(9));
             assert_eq!(plan.actions.len(), sizes.len(), "{sizes:?} {task:?}");
             assert_eq!(plan.summary.error, None);
         }
@@ -248,7 +249,7 @@ fn without_listings_or_the_image_of_a_container_no_image_counts_as_unused() {
             Task::DeleteUnused,
             Task::Free { bytes: i64::MAX },
         ] {
-            let policy = images(release(version)).with_task(task);
+            let policy = images(release(version), task);
             let plan = policy.plan(&Inventory::default(), at(9));
             assert!(plan.actions.is_empty(), "{version} {task:?}");
             assert!(plan.summary.error.is_some(), "{version} {task:?}");
@@ -344,23 +345,24 @@ proptest! {
         bytes in any_number(),
     ) {
         let now = Timestamp::from_nanos(now);
-        let semantics = gated(version, &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, gate_on)]);
+        let semantics = gated(version, &[("RuntimeClassInImageCriApi", gate_on)]);
         let limits = Limits { age_min: GoDuration::from_nanos(ages.0), per_unit_max: limits.0, node_max: limits.1 };
-        let plan = container::EvictUnits::new(limits, semantics).expect("valid limits").with_order(order).plan(&node, now);
+        let units = container::EvictUnits::new(limits, semantics).expect("valid limits");
+        let plan = container::EvictUnits { order, ..units }.plan(&node, now);
         let listed: Vec<_> = node.containers.iter().flatten().collect();
         for action in &plan.actions {
             let same: Vec<_> = listed.iter().filter(|other| other.id == action.container.id).collect();
             prop_assert!(same.iter().all(|other| other.state != ContainerState::Running && **other == &action.container));
             prop_assert!(!action.container.id.is_empty());
         }
-        let plan = sandbox::EvictSandboxes::new(semantics).with_order(order).plan(&node, now);
+        let plan = sandbox::EvictSandboxes { semantics, order, ..Default::default() }.plan(&node, now);
         for sandbox::Action { sandbox, .. } in &plan.actions {
             let same = node.sandboxes.iter().flatten().filter(|other| other.id == sandbox.id);
             prop_assert!(same.into_iter().all(|other| other.state != SandboxState::Ready && other.pod == sandbox.pod));
             prop_assert!(listed.iter().all(|container| container.sandbox_id != sandbox.id));
             prop_assert!(!sandbox.id.is_empty());
         }
-        let plan = log::EvictLogs::new(semantics).with_order(order).plan(&node, now);
+        let plan = log::EvictLogs { semantics, order }.plan(&node, now);
         for action in &plan.actions {
             if let log::Action::RemoveDirectory { entry, .. } = action {
                 prop_assert!(!entry.contains('/') && !["", ".", ".."].contains(&&**entry));
@@ -370,9 +372,9 @@ proptest! {
             high_percent: high.max(low), low_percent: low,
             age_min: GoDuration::from_nanos(ages.0), age_max: GoDuration::from_nanos(ages.1),
         };
-        let policy = image::FreeSpace::new(thresholds, semantics).expect("valid thresholds").with_order(order).with_arithmetic(arithmetic);
+        let policy = image::FreeSpace::new(thresholds, semantics).expect("valid thresholds");
         for task in [Task::Collect, Task::Detect, Task::DeleteUnused, Task::Free { bytes }] {
-            let plan = policy.with_task(task).plan(&node, now);
+            let plan = image::FreeSpace { order, arithmetic, task, ..policy }.plan(&node, now);
             let unknown = listed.iter().any(|container| container.image.reference.is_empty() && container.image.id.is_empty());
             prop_assert!(plan.actions.is_empty() || !unknown);
             for image::Action { image, .. } in &plan.actions {

@@ -2,7 +2,7 @@
 
 use kubegc_node::{
     Inventory,
-    image::{Action, FreeSpace, Records, Response, Run, Step, Task},
+    image::{Action, FreeSpace, Records, Response, Run, Step},
 };
 
 use crate::world::{at, empty, file_system, image, listed, record};
@@ -23,13 +23,7 @@ fn responses_to_other_steps_are_ignored() {
     };
     let measurement = || Response::Measured(Ok(file_system(1_000, 0)));
     let done = || Response::Removed(Ok(()));
-    let mut run = Run::new(
-        FreeSpace::default(),
-        Task::Collect,
-        node.image_records.clone(),
-        at(0),
-        at(900),
-    );
+    let mut run = Run::new(FreeSpace::default(), node.image_records.clone(), at(0), at(900));
     for wrong in [done(), measurement()] {
         assert_eq!(run.next(Some(wrong)), Step::List);
     }

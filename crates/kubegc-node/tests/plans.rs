@@ -211,7 +211,8 @@ fn plan(facts: &[&str], line: &str) -> String {
     }
     let semantics = semantics(&words, words.0[1]);
     if let "unreadable" | "dangling" = words.0[0] {
-        return log(&words, &EvictLogs::new(semantics));
+        let order = Order::Total;
+        return log(&words, &EvictLogs { semantics, order });
     }
     let order = if words.has("listing") {
         Order::Listing
@@ -232,7 +233,12 @@ fn plan(facts: &[&str], line: &str) -> String {
                 node_max: words.number("node"),
             };
             let policy = EvictUnits::new(limits, semantics).expect("valid limits");
-            let plan = policy.with_mode(mode).with_order(order).plan(&node, now);
+            let plan = EvictUnits {
+                mode,
+                order,
+                ..policy
+            }
+            .plan(&node, now);
             let mut parts = shown(&plan);
             if words.has("summary") {
                 parts.push(format!("{:?}", plan.summary));
@@ -240,10 +246,14 @@ fn plan(facts: &[&str], line: &str) -> String {
             parts
         }
         "sandboxes" => {
-            let policy = EvictSandboxes::new(semantics).with_mode(mode);
-            shown(&policy.with_order(order).plan(&node, now))
+            let policy = EvictSandboxes {
+                semantics,
+                mode,
+                order,
+            };
+            shown(&policy.plan(&node, now))
         }
-        "logs" => shown(&EvictLogs::new(semantics).with_order(order).plan(&node, now)),
+        "logs" => shown(&EvictLogs { semantics, order }.plan(&node, now)),
         _ => images(&words, semantics, node, now),
     };
     if parts.is_empty() {
@@ -327,15 +337,23 @@ fn images(words: &Words<'_>, semantics: Semantics, mut node: Inventory, now: Tim
         Arithmetic::Checked
     };
     let policy = FreeSpace::new(thresholds, semantics).expect("valid thresholds");
-    let policy = policy.with_arithmetic(arithmetic);
     if let Some(first) = words.number("detected") {
-        let detection = policy.with_task(Task::Detect).plan(&node, at(first));
+        let detects = FreeSpace {
+            task: Task::Detect,
+            ..policy
+        };
+        let detection = detects.plan(&node, at(first));
         node.image_records = detection.summary.records;
     }
     let task = match words.0[2] {
         "collect" => Task::Collect,
         "detect" => Task::Detect,
         _ => Task::DeleteUnused,
+    };
+    let policy = FreeSpace {
+        arithmetic,
+        task,
+        ..policy
     };
     let listed = words.number("listed").map_or(now, at);
     let remove = |image: &Image| {
@@ -344,7 +362,7 @@ fn images(words: &Words<'_>, semantics: Semantics, mut node: Inventory, now: Tim
         }
         Ok(())
     };
-    let plan = image_run(policy, task, &node, [now, listed], remove);
+    let plan = image_run(policy, &node, [now, listed], remove);
     let mut parts = shown(&plan);
     let summary = &plan.summary;
     let handlers = plan.actions.iter().map(|action| &*action.runtime_handler);

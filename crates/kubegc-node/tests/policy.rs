@@ -71,7 +71,7 @@ fn outcome(line: &str) -> String {
         Err(refused) => return format!("refused: {refused}"),
     };
     if line.ends_with(" limits") {
-        let limits = policy.container.limits();
+        let limits = &policy.container.limits;
         return format!(
             "per container {:?}, node {:?}",
             limits.per_unit_max, limits.node_max
@@ -95,8 +95,8 @@ fn settings_have_these_errors_loops_and_findings() {
 fn the_defaults_are_upstreams_and_every_version_accepts_them() {
     for minor in KubernetesVersion::MINOR_MIN..=KubernetesVersion::MINOR_MAX {
         let policy = Policy::new(&PolicySpec::default(), version(minor)).expect("valid");
-        assert_eq!(policy.container.limits(), &container::Limits::default());
-        assert_eq!(policy.image.thresholds(), &image::Thresholds::default());
+        assert_eq!(policy.container.limits, container::Limits::default());
+        assert_eq!(policy.image.thresholds, image::Thresholds::default());
         assert_eq!(policy.pod_logs_directory, "/var/log/pods");
         assert_eq!(policy.semantics, Semantics::new(version(minor)));
         let eviction: Vec<String> = policy
@@ -148,7 +148,7 @@ proptest! {
         prop_assert_eq!(policy.is_ok(), valid, "{:?}", policy);
         match policy {
             Ok(policy) => {
-                prop_assert_eq!(policy.image.thresholds().high_percent, high);
+                prop_assert_eq!(policy.image.thresholds.high_percent, high);
                 prop_assert_eq!(policy.image_loop().enabled, high < 100 || age_max > 0);
             }
             Err(refused) => prop_assert!(!refused.problems.is_empty() && !refused.to_string().is_empty()),

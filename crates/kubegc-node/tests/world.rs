@@ -11,7 +11,7 @@ use kubegc_core::{
 };
 use kubegc_node::{
     GoDuration, Inventory, Listing, Semantics,
-    image::{FreeSpace, Record, Response, Run, Step, Task},
+    image::{FreeSpace, Record, Response, Run, Step},
 };
 
 /// Releases at both sides of the differences in the tables.
@@ -149,13 +149,12 @@ pub(crate) const EVICTED: PodState = PodState {
 /// removal.
 pub(crate) fn image_run(
     policy: FreeSpace,
-    task: Task,
     node: &Inventory,
     [now, listed]: [Timestamp; 2],
     remove: impl Fn(&Image) -> Result<(), RuntimeError>,
 ) -> PlanOf<FreeSpace> {
     let records = node.image_records.clone();
-    let mut run = Run::new(policy, task, records, node.image_gc_began_at, now);
+    let mut run = Run::new(policy, records, node.image_gc_began_at, now);
     let mut response = None;
     loop {
         response = Some(match run.next(response) {

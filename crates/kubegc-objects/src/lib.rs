@@ -12,12 +12,10 @@ mod attempt;
 mod backoff;
 pub mod classify;
 pub mod collector;
-mod delete;
 pub mod driver;
 mod effect;
 pub mod execute;
 pub mod graph;
-mod orphan;
 pub mod owners;
 pub mod patch;
 pub mod plan;
@@ -41,9 +39,9 @@ pub use settings::Settings;
 pub mod replay {
     pub use crate::{
         absent_owners::AbsentOwners,
-        attempt::{Context, Latest, NoMonitors},
-        delete::Attempt as DeleteAttempt,
-        orphan::Attempt as OrphanAttempt,
+        attempt::{
+            Context, Latest, NoMonitors, delete::Attempt as DeleteAttempt, orphan::Attempt as OrphanAttempt,
+        },
         queue::WorkQueue,
         request::{Lane, Outcome, Step},
     };

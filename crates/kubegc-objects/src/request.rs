@@ -1,16 +1,15 @@
-//! Requests of the collector and their responses, as data.
+//! Requests of the collector, their responses, and the events of watches, as data.
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
     PropagationPolicy, ResourceVersion, StoreError, Timestamp,
-    deletion::begin_deletion,
-    store::{Address, Deleted},
+    deletion::{Deleted, begin_deletion},
+    store::Address,
 };
 
 use crate::{
-    collector::WatchEvent,
     patch::{Body, Change},
     reason::Reason,
 };
@@ -254,6 +253,32 @@ impl From<StoreError> for Response {
             // Every failure that is not known to be a refusal has an unknown outcome.
             _ => Self::Unknown,
         }
+    }
+}
+
+/// An event of a watch. The metadata is shared, not copied.
+///
+/// # Examples
+/// The example of [`Collector`](crate::Collector) passes in a list of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum WatchEvent {
+    /// A list starts, the first one or a relist.
+    Init,
+    /// Objects of that list, in its order: one, a page or all of them. Many at once cost less.
+    InitApply(Vec<Arc<ObjectMeta>>),
+    /// The list is complete: objects from before that it did not contain no longer exist.
+    InitDone,
+    /// An object was added or modified.
+    Apply(Arc<ObjectMeta>),
+    /// An object was deleted; its last state.
+    Delete(Arc<ObjectMeta>),
+}
+
+impl WatchEvent {
+    /// The events of a whole list.
+    pub fn list(objects: impl IntoIterator<Item = Arc<ObjectMeta>>) -> [Self; 3] {
+        let objects = objects.into_iter().collect();
+        [Self::Init, Self::InitApply(objects), Self::InitDone]
     }
 }
 

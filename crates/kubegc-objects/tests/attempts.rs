@@ -25,6 +25,14 @@ fn failure(world: &World, uid: &str) -> (&'static str, Response) {
     }
 }
 
+/// The failures after which an object is retried.
+fn failures(world: &World, uid: &str) -> u32 {
+    world
+        .collector
+        .retry(&uid.into())
+        .map_or(0, |(_, failures)| failures)
+}
+
 #[test]
 fn failed_requests_end_an_attempt_with_an_error_and_most_are_retried() {
     for response in [
@@ -46,8 +54,7 @@ fn failed_requests_end_an_attempt_with_an_error_and_most_are_retried() {
             world.respond_with(response.clone());
             assert_eq!(failure(&world, "u-item"), (operation, response.clone()));
             let retries = u32::from(response != Response::Unlisted);
-            let failures = world.collector.explain(&"u-item".into()).failures;
-            assert_eq!(failures, retries, "{reason} {response:?}");
+            assert_eq!(failures(&world, "u-item"), retries, "{reason} {response:?}");
         }
     }
     let owner = Object::new(CONFIG_MAP, "red", "owner");
@@ -119,7 +126,7 @@ fn not_found_after_a_conflict_is_not_retried() {
         let mut world = recheck(release, Hardening::AsUpstream);
         world.respond_with(Response::NotFound);
         assert_eq!(world.conclusions("u-item").last(), Some(&&expected), "{release}");
-        assert_eq!(world.collector.explain(&"u-item".into()).failures, 0, "{release}");
+        assert_eq!(failures(&world, "u-item"), 0, "{release}");
     }
 }
 

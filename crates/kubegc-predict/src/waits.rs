@@ -8,7 +8,7 @@ use kubegc_control_plane::{
 };
 use kubegc_controllers::{Key, NamespaceController};
 use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
-use kubegc_objects::Reason;
+use kubegc_objects::{Graph, Reason, graph::NodeId};
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::ObjectView;
 
@@ -137,8 +137,9 @@ fn blocking(
     refusals: &Refusals<'_>,
     owner: &Uid,
 ) -> Vec<Blocking> {
-    let objects = simulation.plane.collector().explain(owner).blocking;
-    let objects = objects.into_iter().map(|object| {
+    let graph = simulation.plane.collector().graph();
+    let objects = blocking_nodes(graph, owner).into_iter().map(|node| {
+        let object = graph.identity(node);
         let refused = refusals.about(&object.uid).find(|step| *step.object == object);
         let because = match refused.and_then(|step| step.failure.clone()) {
             Some(refusal) => Some(BlockedBy::Refused(refusal)),
@@ -147,6 +148,14 @@ fn blocking(
         Blocking { object, because }
     });
     objects.collect()
+}
+
+/// The dependents that block the deletion of an owner in the foreground, in the order of their identities.
+fn blocking_nodes(graph: &Graph, owner: &Uid) -> Vec<NodeId> {
+    let owner = graph.node(owner).into_iter();
+    let mut blocking: Vec<_> = owner.flat_map(|node| graph.blocking_dependents(node)).collect();
+    blocking.sort_by_cached_key(|&node| graph.identity(node));
+    blocking
 }
 
 /// apiVersion and kind of an owner of an object that the API server does not serve.
@@ -360,12 +369,10 @@ fn lists(simulation: &Simulation, kind: KindId) -> Vec<KindId> {
 
 /// The versions in which dependents that block the deletion of an owner refer to it.
 fn lookups(simulation: &Simulation, owner: &Uid) -> Vec<KindId> {
-    let (catalog, collector) = (simulation.server.catalog(), simulation.plane.collector());
-    let dependents = collector.explain(owner).blocking.into_iter();
-    let references = dependents.flat_map(|dependent| collector.explain(&dependent.uid).owners);
-    let references = references
-        .map(|owner| owner.reference)
-        .filter(|one| one.uid == *owner);
+    let (catalog, graph) = (simulation.server.catalog(), simulation.plane.collector().graph());
+    let dependents = blocking_nodes(graph, owner).into_iter();
+    let references = dependents.flat_map(|dependent| graph.owners(dependent));
+    let references = references.filter(|one| one.uid == *owner);
     let kinds = references.filter_map(|one| catalog.mapping(&one.api_version, &one.kind));
     kinds.collect()
 }

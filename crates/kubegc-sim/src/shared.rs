@@ -11,7 +11,8 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, KindId, ObjectMeta, ObjectStore, PatchType, ResourceVersion,
     StoreError, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList, ObjectList, WatchItem},
+    deletion::Deleted,
+    store::{Address, Discovered, MetaList, ObjectList, WatchItem},
 };
 use parking_lot::Mutex;
 

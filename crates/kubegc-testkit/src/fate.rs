@@ -8,6 +8,7 @@ use kubegc_core::{
     ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
+use kubegc_objects::{Collector, Graph, graph::NodeId};
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
@@ -160,6 +161,18 @@ impl Cluster {
     }
 }
 
+/// Objects that are related to one in the collector's graph, in the order of their identities.
+fn sorted(
+    collector: &Collector,
+    uid: &Uid,
+    related: impl FnOnce(&Graph, NodeId) -> Vec<NodeId>,
+) -> Vec<ObjectRef> {
+    let graph = collector.graph();
+    let nodes = graph.node(uid).map(|node| related(graph, node));
+    let objects = nodes.into_iter().flatten().map(|node| graph.identity(node));
+    objects.collect::<BTreeSet<_>>().into_iter().collect()
+}
+
 /// The state of an object on a server.
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
     let audit = &*state.audit;
@@ -197,10 +210,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     let meta = &stored.meta;
     fate.object.uid = Some(meta.uid.clone());
     let collector = plane.collects.then(|| plane.control.collector());
-    let retry_of = |uid: &Uid| {
-        let known = collector?.explain(uid);
-        known.retry_at.map(|at| (at, known.failures))
-    };
+    let retry_of = |uid: &Uid| collector?.retry(uid);
     let owners = meta.owner_references.iter().map(|reference| Owner {
         reference: reference.clone(),
         state: world.owner_state(kind, stored, reference),
@@ -209,7 +219,9 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     fate.owners = owners.collect();
     fate.retry = retry_of(&meta.uid);
     if let Some(collector) = collector {
-        fate.dependents = collector.explain(&meta.uid).dependents;
+        fate.dependents = sorted(collector, &meta.uid, |graph, node| {
+            graph.dependents(node).to_vec()
+        });
         let warnings = plane.control.warnings().iter();
         let about_it = warnings.filter(|warning| warning.dependent.uid == meta.uid);
         fate.warnings.extend(about_it.map(|warning| warning.to_string()));
@@ -288,7 +300,10 @@ impl<'a> World<'a> {
         let mut finalizers = stored.meta.finalizers.clone();
         let mut blocked_by = Vec::new();
         if stored.meta.has_finalizer(FINALIZER_FOREGROUND) {
-            blocked_by = self.plane.control.collector().explain(&stored.meta.uid).blocking;
+            let collector = self.plane.control.collector();
+            blocked_by = sorted(collector, &stored.meta.uid, |graph, node| {
+                graph.blocking_dependents(node).collect()
+            });
         }
         let resource = kind.map(|kind| &self.server.catalog()[kind]);
         if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {

@@ -124,10 +124,15 @@ fn settings(case: &ContainerCase, scale: i64) -> Result<Settings, Failure> {
         node_max: limit(case.policy.max_containers),
     };
     let container = container::EvictUnits::new(limits, semantics).map_err(Failure::unreadable)?;
+    let order = Order::Listing;
     Ok(Settings {
-        container: container.with_order(Order::Listing),
-        sandbox: sandbox::EvictSandboxes::new(semantics).with_order(Order::Listing),
-        log: log::EvictLogs::new(semantics).with_order(Order::Listing),
+        container: container::EvictUnits { order, ..container },
+        sandbox: sandbox::EvictSandboxes {
+            semantics,
+            order,
+            ..Default::default()
+        },
+        log: log::EvictLogs { semantics, order },
         image: image::FreeSpace::default(),
         image_loop: true,
         pod_logs_directory: "/var/log/pods".to_owned(),

@@ -121,9 +121,11 @@ fn policy(case: &ImageCase) -> Result<FreeSpace, Failure> {
     let semantics = super::semantics(&case.semantics, case.runtime_class_in_image_cri_api)?;
     let policy = FreeSpace::new(thresholds, semantics)
         .map_err(|problem| Failure::unreadable(format!("the policy is refused: {problem}")))?;
-    Ok(policy
-        .with_arithmetic(Arithmetic::Upstream)
-        .with_order(Order::Listing))
+    Ok(FreeSpace {
+        arithmetic: Arithmetic::Upstream,
+        order: Order::Listing,
+        ..policy
+    })
 }
 
 /// N3.2: the keys of records.
@@ -156,7 +158,8 @@ fn perform(
     let inventory = inventory(case, round, ties);
     let began = Timestamp::from_nanos(case.began_gc);
     let now = Timestamp::from_nanos(round.now);
-    let mut run = Run::new(policy, task, std::mem::take(records), began, now);
+    let policy = FreeSpace { task, ..policy };
+    let mut run = Run::new(policy, std::mem::take(records), began, now);
     if round.detect_zero {
         run = run.with_zero_detection_time();
     }

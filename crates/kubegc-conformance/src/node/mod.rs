@@ -12,7 +12,6 @@ use kubegc_node::{
     Semantics,
     eviction::{FileSystems, Function, Layout, Signal, reclaim_functions},
     image::{self, Thresholds},
-    semantics::gate,
 };
 
 use self::format::{PolicyCase, SignalCase};
@@ -28,10 +27,7 @@ fn semantics(name: &str, per_runtime_handler: bool) -> Result<Semantics, Failure
         other => return Err(Failure::unreadable(format!("unknown semantics {other:?}"))),
     };
     let version = KubernetesVersion::new(minor, 0).map_err(Failure::unreadable)?;
-    let gates = BTreeMap::from([(
-        gate::RUNTIME_CLASS_IN_IMAGE_CRI_API.to_owned(),
-        per_runtime_handler,
-    )]);
+    let gates = BTreeMap::from([("RuntimeClassInImageCriApi".to_owned(), per_runtime_handler)]);
     Ok(Semantics::with_gates(version, &gates))
 }
 

@@ -14,8 +14,10 @@ pub trait PlannedAction {
 
     fn object(&self) -> Self::Object;
 
-    /// Whether the action deletes. Removing a finalizer is not a deletion.
-    fn is_deletion(&self) -> bool;
+    /// Whether the action deletes. Removing a finalizer is not a deletion. Default: yes.
+    fn is_deletion(&self) -> bool {
+        true
+    }
 
     /// Another object on which no later action of the plan is safe until this action is performed. Default:
     /// none.

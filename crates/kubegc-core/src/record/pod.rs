@@ -1,9 +1,9 @@
-//! Fields of pods.
+//! Fields of pods and of resource claims.
 
 use std::sync::Arc;
 
 use super::{Condition, Field};
-use crate::Timestamp;
+use crate::{Timestamp, Uid};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Pod {
@@ -91,4 +91,25 @@ pub struct Toleration {
     pub effect: Arc<str>,
     /// `tolerationSeconds`; `None` tolerates forever.
     pub toleration_seconds: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ResourceClaim {
+    /// `status.reservedFor`.
+    pub reserved_for: Field<Vec<Consumer>>,
+    /// Whether `status.allocation` is set.
+    pub is_allocated: Field<bool>,
+    /// `spec.allocationMode` of releases before 1.31: `WaitForFirstConsumer` or `Immediate`; empty if unset.
+    pub allocation_mode: Field<Arc<str>>,
+}
+
+/// An entry of `status.reservedFor` of a ResourceClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Consumer {
+    /// `apiGroup`; empty for the core group.
+    pub api_group: Arc<str>,
+    /// `resource`, such as `pods`.
+    pub resource: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Uid,
 }

@@ -11,8 +11,9 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Catalog, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, Runtime,
     RuntimeError, Scope, StoreError, WatchStream,
+    deletion::Deleted,
     node_facts::{Container, ContainerStatus, FileSystem, Image, Sandbox},
-    store::{Address, Deleted, Discovered, MetaList},
+    store::{Address, Discovered, MetaList},
 };
 
 /// Polls a future that never waits.

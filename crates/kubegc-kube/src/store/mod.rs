@@ -13,8 +13,8 @@ use kube::{Client, client::Body};
 use kubegc_core::{
     ApiResource, Catalog, DeleteOptions, KubernetesVersion, ObjectMeta, ObjectStore, PatchType,
     ResourceVersion, StoreError, WatchStream,
-    deletion::Propagation,
-    store::{Address, Deleted, Discovered, MetaList, ObjectList},
+    deletion::{Deleted, Propagation},
+    store::{Address, Discovered, MetaList, ObjectList},
 };
 use serde::Serialize;
 use serde_json::Value;

@@ -28,10 +28,6 @@ impl PlannedAction for Action {
     fn object(&self) -> Subject {
         (&self.container).into()
     }
-
-    fn is_deletion(&self) -> bool {
-        true
-    }
 }
 
 kubegc_core::reasons! {

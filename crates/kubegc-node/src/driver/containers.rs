@@ -8,7 +8,12 @@ use kubegc_core::{
 };
 
 use super::{ContainersReport, Node, NodeAction, Outcome, Performed, with_pods};
-use crate::{Event, Inventory, Unlisted, container, container::Mode, log, sandbox};
+use crate::{
+    Event, Inventory, Unlisted, container,
+    container::{EvictUnits, Mode},
+    log, sandbox,
+    sandbox::EvictSandboxes,
+};
 
 /// Upstream's event message for a container in the state unknown.
 const KILLING: &str = "Container is in unknown state, try killing it before removal";
@@ -40,7 +45,10 @@ impl Node<'_> {
             containers,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.container.with_mode(mode);
+        let policy = EvictUnits {
+            mode,
+            ..self.settings.container
+        };
         report.containers = policy.plan(&inventory, self.environment.clock.now());
         for action in report.containers.actions.clone() {
             let container::Action {
@@ -98,7 +106,10 @@ impl Node<'_> {
             sandboxes,
             ..with_pods(self.pods(&mut report.errors).await)
         };
-        let policy = self.settings.sandbox.with_mode(mode);
+        let policy = EvictSandboxes {
+            mode,
+            ..self.settings.sandbox
+        };
         report.sandboxes = policy.plan(&inventory, self.environment.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action { sandbox, .. } = action;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     Inventory, Listing, Unlisted, image,
-    image::{Response, Run, Step, Task},
+    image::{FreeSpace, Response, Run, Step, Task},
     semantics::behavior,
 };
 
@@ -51,7 +51,15 @@ impl Node<'_> {
         // A dry run lists too; it updates only the run's copy of the records.
         let listing: Inventory;
         let records = self.records.clone();
-        let mut run = Run::new(self.settings.image, task, records, began_at, now);
+        let mut run = Run::new(
+            FreeSpace {
+                task,
+                ..self.settings.image
+            },
+            records,
+            began_at,
+            now,
+        );
         let mut step = run.next(None);
         if step == Step::Measure {
             step = run.next(Some(Response::Measured(self.measure().await)));
@@ -128,7 +136,7 @@ impl Node<'_> {
     /// Reads the listings of an image run, in upstream's order: the sandbox image, images, containers,
     /// volumes.
     pub(super) async fn list(&self) -> Inventory {
-        let semantics = self.settings.image.semantics();
+        let semantics = self.settings.image.semantics;
         let runtime = self.environment.runtime;
         let mut inventory = Inventory::default();
         if let Some(reference) = &self.settings.sandbox_image

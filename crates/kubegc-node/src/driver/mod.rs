@@ -68,8 +68,14 @@ impl From<&Policy> for Settings {
         let semantics = policy.semantics;
         Self {
             container: policy.container,
-            sandbox: sandbox::EvictSandboxes::new(semantics),
-            log: log::EvictLogs::new(semantics),
+            sandbox: sandbox::EvictSandboxes {
+                semantics,
+                ..Default::default()
+            },
+            log: log::EvictLogs {
+                semantics,
+                ..Default::default()
+            },
             image: policy.image,
             image_loop: policy.image_loop().enabled,
             pod_logs_directory: policy.pod_logs_directory.to_owned(),

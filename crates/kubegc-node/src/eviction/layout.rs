@@ -82,14 +82,8 @@ impl Layout {
     /// See [`LayoutError`]. As upstream, a split with the gate off is an error even if images have no
     /// dedicated file system. With the gate on, such a split is [`Single`](Self::Single).
     pub fn new(facts: &FileSystems, semantics: Semantics) -> Result<Self, LayoutError> {
-        let dedicated = match &facts.images_are_dedicated {
-            Ok(dedicated) => *dedicated,
-            Err(message) => {
-                return Err(LayoutError::Unknown {
-                    message: message.clone(),
-                });
-            }
-        };
+        let dedicated = facts.images_are_dedicated.clone();
+        let dedicated = dedicated.map_err(|message| LayoutError::Unknown { message })?;
         let separate = semantics.version.has(behavior::SPLIT_FILE_SYSTEM)
             && facts.containers_are_separate.unwrap_or(false);
         match (dedicated, separate) {

@@ -66,7 +66,7 @@ impl Thresholds {
     ///
     /// # Errors
     /// All invalid entries, in this order: hard thresholds, soft thresholds, grace periods, minimum
-    /// minimum_reclaims. The texts differ from upstream's.
+    /// reclaims. The texts differ from upstream's.
     pub fn new(spec: &PolicySpec, semantics: Semantics) -> Result<Self, Vec<FieldError>> {
         let mut parser = Parser {
             semantics,
@@ -74,10 +74,26 @@ impl Thresholds {
             errors: Vec::new(),
         };
         let mut configured = parser.values("evictionHard", &spec.eviction_hard);
-        let mut soft = parser.values("evictionSoft", &spec.eviction_soft);
-        let grace_periods = parser.grace_periods(&spec.eviction_soft_grace_period);
-        parser.set_grace_periods(&mut soft, &grace_periods, spec);
-        configured.extend(soft);
+        let soft = parser.values("evictionSoft", &spec.eviction_soft);
+        let grace_periods = &spec.eviction_soft_grace_period;
+        parser.parse("evictionSoftGracePeriod", grace_periods, |grace| {
+            match grace.is_negative() {
+                true => Err("must not be negative".to_owned()),
+                false => Ok(()),
+            }
+        });
+        for mut threshold in soft {
+            let name = threshold.signal.as_str();
+            match grace_periods.get(name) {
+                Some(grace) => threshold.grace = *grace,
+                None => {
+                    let value = spec.eviction_soft.get(name).map_or("", String::as_str);
+                    let path = format!("evictionSoft[{name}]");
+                    parser.reject(&path, value, "needs an entry in evictionSoftGracePeriod");
+                }
+            }
+            configured.push(threshold);
+        }
         let minimum_reclaims = parser.minimum_reclaims(&spec.eviction_minimum_reclaim);
         for threshold in &mut configured {
             threshold.minimum_reclaim = minimum_reclaims.get(&threshold.signal).copied();
@@ -161,25 +177,23 @@ struct Parser {
 
 impl Parser {
     fn values(&mut self, field: &str, entries: &BTreeMap<String, String>) -> Vec<Threshold> {
+        let values = self.parse(field, entries, |text| match text.as_str() {
+            "0%" | "100%" => Ok(None),
+            text => match amount(text)? {
+                Amount::Absolute(value) if value.is_negative() || value.is_zero() => {
+                    Err("must be above zero".to_owned())
+                }
+                Amount::Relative(percent) if percent.as_fraction() > 1.0 => {
+                    Err("must not be above 100%".to_owned())
+                }
+                value => Ok(Some(value)),
+            },
+        });
         let mut thresholds = Vec::new();
-        for (name, text) in entries {
-            let Some(signal) = self.signal(field, name) else {
-                continue;
-            };
-            let path = format!("{field}[{name}]");
-            if matches!(text.as_str(), "0%" | "100%") {
-                self.disabled.push(path);
-                continue;
-            }
-            match text.parse::<Amount>() {
-                Err(error) => self.reject(&path, text, problem(&error)),
-                Ok(Amount::Absolute(value)) if value.is_negative() || value.is_zero() => {
-                    self.reject(&path, text, "must be above zero");
-                }
-                Ok(Amount::Relative(percent)) if percent.as_fraction() > 1.0 => {
-                    self.reject(&path, text, "must not be above 100%");
-                }
-                Ok(value) => thresholds.push(Threshold {
+        for (signal, value) in values {
+            match value {
+                None => self.disabled.push(format!("{field}[{signal}]")),
+                Some(value) => thresholds.push(Threshold {
                     signal,
                     value,
                     grace: GoDuration::ZERO,
@@ -191,75 +205,36 @@ impl Parser {
         thresholds
     }
 
-    fn grace_periods(&mut self, entries: &BTreeMap<String, GoDuration>) -> BTreeMap<Signal, GoDuration> {
-        const FIELD: &str = "evictionSoftGracePeriod";
-        let mut grace_periods = BTreeMap::new();
-        for (name, grace) in entries {
-            let Some(signal) = self.signal(FIELD, name) else {
-                continue;
-            };
-            if grace.is_negative() {
-                let path = format!("{FIELD}[{name}]");
-                self.reject(&path, &grace.to_string(), "must not be negative");
-            }
-            grace_periods.insert(signal, *grace);
-        }
-        grace_periods
-    }
-
-    fn set_grace_periods(
-        &mut self,
-        soft: &mut [Threshold],
-        grace_periods: &BTreeMap<Signal, GoDuration>,
-        spec: &PolicySpec,
-    ) {
-        for threshold in soft {
-            match grace_periods.get(&threshold.signal) {
-                Some(grace) => threshold.grace = *grace,
-                None => {
-                    let name = threshold.signal.as_str();
-                    let value = spec.eviction_soft.get(name).map_or("", String::as_str);
-                    let path = format!("evictionSoft[{name}]");
-                    self.reject(&path, value, "needs an entry in evictionSoftGracePeriod");
-                }
-            }
-        }
-    }
-
     fn minimum_reclaims(&mut self, entries: &BTreeMap<String, String>) -> BTreeMap<Signal, Amount> {
-        const FIELD: &str = "evictionMinimumReclaim";
-        let mut minimum_reclaims = BTreeMap::new();
-        for (name, text) in entries {
-            let Some(signal) = self.signal(FIELD, name) else {
-                continue;
-            };
-            let path = format!("{FIELD}[{name}]");
-            match text.parse::<Amount>() {
-                Err(error) => self.reject(&path, text, problem(&error)),
-                Ok(Amount::Absolute(amount)) if amount.is_negative() => {
-                    self.reject(&path, text, "must not be negative");
-                }
-                Ok(Amount::Relative(percent)) if percent.as_fraction() == 0.0 => {
-                    self.reject(&path, text, "must be above 0%");
-                }
-                Ok(amount) => {
-                    minimum_reclaims.insert(signal, amount);
-                }
-            }
-        }
-        minimum_reclaims
+        let amounts = self.parse("evictionMinimumReclaim", entries, |text| match amount(text)? {
+            Amount::Absolute(amount) if amount.is_negative() => Err("must not be negative".to_owned()),
+            Amount::Relative(percent) if percent.as_fraction() == 0.0 => Err("must be above 0%".to_owned()),
+            amount => Ok(amount),
+        });
+        amounts.into_iter().collect()
     }
 
-    fn signal(&mut self, field: &str, name: &str) -> Option<Signal> {
-        let signal = name
-            .parse()
-            .ok()
-            .filter(|signal: &Signal| signal.is_known(self.semantics));
-        if signal.is_none() {
-            let problem = format!("Kubernetes {} has no such signal", self.semantics.version);
-            self.reject(field, name, &problem);
+    /// The entries of a field with a known signal and a valid value. The others are rejected.
+    fn parse<T: fmt::Display, V>(
+        &mut self,
+        field: &str,
+        entries: &BTreeMap<String, T>,
+        parse: impl Fn(&T) -> Result<V, String>,
+    ) -> Vec<(Signal, V)> {
+        let mut parsed = Vec::new();
+        for (name, value) in entries {
+            let signal = name.parse().ok();
+            let Some(signal) = signal.filter(|signal: &Signal| signal.is_known(self.semantics)) else {
+                let problem = format!("Kubernetes {} has no such signal", self.semantics.version);
+                self.reject(field, name, &problem);
+                continue;
+            };
+            match parse(value) {
+                Ok(value) => parsed.push((signal, value)),
+                Err(problem) => self.reject(&format!("{field}[{name}]"), &value.to_string(), &problem),
+            }
         }
-        signal
+        parsed
     }
 
     fn reject(&mut self, field: &str, value: &str, problem: &str) {
@@ -267,10 +242,10 @@ impl Parser {
     }
 }
 
-/// The problem of an invalid amount, without the field, which the parser of amounts does not know.
-fn problem(error: &FieldError) -> &str {
-    match error {
+/// An amount, or the problem without the field, which the parser of amounts does not know.
+fn amount(text: &str) -> Result<Amount, String> {
+    text.parse().map_err(|error| match error {
         FieldError::Invalid { problem, .. } => problem,
-        _ => "cannot be parsed",
-    }
+        _ => "cannot be parsed".to_owned(),
+    })
 }

@@ -1,8 +1,11 @@
-//! The candidates for removal: their selection, their order and their states.
+//! The candidates for removal: their selection and their order.
 
 use kubegc_core::{Kept, Timestamp};
 
-use super::{FreeSpace, Reason, Records, Subject, detect::Listed};
+use super::{
+    FreeSpace, Reason, Records, Subject,
+    detect::{ImageState, Listed},
+};
 use crate::{GoDuration, Order};
 
 /// An unused, unpinned image.
@@ -28,29 +31,6 @@ impl Candidate {
     pub fn age(&self, now: Timestamp) -> GoDuration {
         self.first_detected
             .map_or(GoDuration::MAX, |detected| GoDuration::between(detected, now))
-    }
-}
-
-/// The state of a listed image in a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ImageState {
-    NotConsidered,
-    Removed,
-    Kept(Reason),
-}
-
-impl ImageState {
-    /// The state of an image before any removal ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
-    pub(super) const fn new(policy: &FreeSpace, in_use: bool, pinned: bool, has_id: bool) -> Self {
-        if in_use {
-            Self::Kept(Reason::InUse)
-        } else if pinned {
-            Self::Kept(Reason::Pinned)
-        } else if policy.semantics.per_runtime_handler && !has_id {
-            Self::Kept(Reason::InvalidId)
-        } else {
-            Self::NotConsidered
-        }
     }
 }
 

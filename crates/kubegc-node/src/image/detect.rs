@@ -9,7 +9,7 @@ use kubegc_core::{
     node_facts::{Container, Image},
 };
 
-use super::{Error, FreeSpace, Reason, Record, Records, Subject, candidates::ImageState};
+use super::{Error, FreeSpace, Reason, Record, Records, Subject};
 use crate::{Inventory, semantics::behavior};
 
 /// The updated records, and the listed image of each.
@@ -29,6 +29,29 @@ pub(super) struct Listed {
     /// Whether the key has an image id ([N3.2](crate::rules#n3-2), [N3.19](crate::rules#n3-19)).
     pub(super) has_id: bool,
     pub(super) state: ImageState,
+}
+
+/// The state of a listed image in a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum ImageState {
+    NotConsidered,
+    Removed,
+    Kept(Reason),
+}
+
+impl ImageState {
+    /// The state of an image before any removal ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
+    pub(super) const fn new(policy: &FreeSpace, in_use: bool, pinned: bool, has_id: bool) -> Self {
+        if in_use {
+            Self::Kept(Reason::InUse)
+        } else if pinned {
+            Self::Kept(Reason::Pinned)
+        } else if policy.semantics.per_runtime_handler && !has_id {
+            Self::Kept(Reason::InvalidId)
+        } else {
+            Self::NotConsidered
+        }
+    }
 }
 
 /// Updates the records ([N3.5](crate::rules#n3-5) to [N3.13](crate::rules#n3-13)). `first_detected` is the

@@ -35,15 +35,13 @@ mod policy;
 mod reason;
 mod records;
 mod run;
-mod step;
 mod usage;
 
 pub use candidates::Candidate;
 pub use error::Error;
-pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Thresholds};
+pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Task, Thresholds};
 pub use reason::{Action, Hook, Reason, RemovalReason, Summary};
 pub use records::{Record, Records};
-pub use run::Run;
-pub use step::{Response, Step, Task};
+pub use run::{Response, Run, Step};
 
 pub use crate::Subject;

@@ -6,7 +6,7 @@ use kubegc_core::{Kept, PlanOf, Planner, Timestamp};
 
 use super::{
     Action, Candidate, FreeSpace, Hook, Reason, Records, Response, Run, Step, Subject, Summary, Task,
-    candidates::ImageState,
+    detect::ImageState,
 };
 use crate::{GoDuration, Inventory};
 
@@ -19,7 +19,7 @@ impl Planner for FreeSpace {
 
     fn plan(&self, inventory: &Inventory, now: Timestamp) -> PlanOf<Self> {
         let records = inventory.image_records.clone();
-        let mut run = Run::new(*self, self.task, records, inventory.image_gc_began_at, now);
+        let mut run = Run::new(*self, records, inventory.image_gc_began_at, now);
         let mut response = None;
         // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
@@ -80,7 +80,7 @@ impl Run {
     /// The earliest time at which the same facts lead to another plan: an image reaches the minimum age, or
     /// exceeds the maximum age.
     fn next_at(&self) -> Option<Timestamp> {
-        if self.task == Task::Detect {
+        if self.policy.task == Task::Detect {
             return None;
         }
         let thresholds = self.policy.thresholds;
@@ -96,7 +96,7 @@ impl Run {
             .semantics
             .version
             .has(crate::semantics::behavior::MAXIMUM_AGE)
-            && self.task == Task::Collect
+            && self.policy.task == Task::Collect
             && thresholds.age_max != GoDuration::ZERO;
         // The maximum age must be exceeded, so it applies one nanosecond later.
         let applies_at = after(self.image_gc_began_at, thresholds.age_max, 1);

@@ -1,7 +1,6 @@
 //! The validated thresholds of image collection ([N1.28](crate::rules#n1-28) to
 //! [N1.31](crate::rules#n1-31)).
 
-use super::Task;
 use crate::{GoDuration, Order, Semantics};
 
 /// The arithmetic of percentages and sizes.
@@ -64,9 +63,27 @@ pub enum InvalidThresholds {
     },
 }
 
+/// The task of an image run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Task {
+    /// Update the records without removals: the detection loop. Upstream: `detectImages`.
+    Detect,
+    /// Remove images that are unused for longer than the maximum age, and free space if the usage reaches the
+    /// high threshold: the image loop. Upstream: `GarbageCollect`.
+    #[default]
+    Collect,
+    /// Remove all unused images, as under node pressure. Upstream: `DeleteUnusedImages`.
+    DeleteUnused,
+    /// Free this number of bytes, independently of the usage. Upstream: `freeSpace`.
+    Free {
+        /// Bytes to free. With zero or less, one image is still removed.
+        bytes: i64,
+    },
+}
+
 /// Planner for images. See the [module](super).
 ///
-/// `Default` has upstream's thresholds and the newest release.
+/// `Default` has upstream's thresholds and the newest release. [`new`](Self::new) validates thresholds.
 ///
 /// # Examples
 /// ```
@@ -87,15 +104,17 @@ pub enum InvalidThresholds {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct FreeSpace {
-    pub(super) thresholds: Thresholds,
-    pub(super) semantics: Semantics,
-    pub(super) arithmetic: Arithmetic,
-    pub(super) order: Order,
-    pub(super) task: Task,
+    pub thresholds: Thresholds,
+    /// The version and its feature gates.
+    pub semantics: Semantics,
+    pub arithmetic: Arithmetic,
+    /// The order among entries with equal sort keys.
+    pub order: Order,
+    pub task: Task,
 }
 
 impl FreeSpace {
-    /// Creates a planner with [`Arithmetic::Checked`].
+    /// Creates a planner whose other fields have their defaults.
     ///
     /// # Errors
     /// The first invalid threshold.
@@ -128,45 +147,17 @@ impl FreeSpace {
         Ok(Self {
             thresholds,
             semantics,
-            arithmetic: Arithmetic::default(),
-            order: Order::Total,
-            task: Task::Collect,
+            ..Self::default()
         })
-    }
-
-    #[must_use]
-    pub const fn with_arithmetic(mut self, arithmetic: Arithmetic) -> Self {
-        self.arithmetic = arithmetic;
-        self
-    }
-
-    /// Sets the order among entries with equal sort keys.
-    #[must_use]
-    pub const fn with_order(mut self, order: Order) -> Self {
-        self.order = order;
-        self
     }
 
     /// The same planner, which frees this number of bytes independently of the usage. It ignores the
     /// thresholds except for the minimum age.
     #[must_use]
     pub const fn free(self, bytes: i64) -> Self {
-        self.with_task(Task::Free { bytes })
-    }
-
-    /// Sets the task. The default is [`Task::Collect`].
-    #[must_use]
-    pub const fn with_task(mut self, task: Task) -> Self {
-        self.task = task;
-        self
-    }
-
-    /// The version and its feature gates.
-    pub const fn semantics(&self) -> &Semantics {
-        &self.semantics
-    }
-
-    pub const fn thresholds(&self) -> &Thresholds {
-        &self.thresholds
+        Self {
+            task: Task::Free { bytes },
+            ..self
+        }
     }
 }

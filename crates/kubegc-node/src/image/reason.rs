@@ -29,10 +29,6 @@ impl PlannedAction for Action {
     fn object(&self) -> Subject {
         (&self.image).into()
     }
-
-    fn is_deletion(&self) -> bool {
-        true
-    }
 }
 
 /// The reason why an image is removed. The names are the values of upstream's metric.

@@ -7,12 +7,38 @@ use kubegc_core::{PlanOf, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
     Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task,
-    candidates::{Candidate, ImageState, candidates, findings as image_findings},
-    detect::{Listed, detect},
-    step::{Response, Step},
+    candidates::{Candidate, candidates, findings as image_findings},
+    detect::{ImageState, Listed, detect},
     usage::{Usage, usage},
 };
 use crate::{Event, GoDuration, Inventory, Listing, aggregate, semantics::behavior};
+
+/// The next step of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// List images and containers, then pass [`Response::Listed`] to the run.
+    List,
+    /// Measure the image file system, then pass [`Response::Measured`] to the run.
+    Measure,
+    /// Perform an action, then pass [`Response::Removed`] to the run.
+    Remove(Action),
+    /// The run is complete.
+    Done,
+}
+
+/// The result of a step.
+#[derive(Clone, Debug)]
+pub enum Response<'a> {
+    Listed {
+        /// The listings. Only images, containers, volumes and the sandbox image are used.
+        inventory: &'a Inventory,
+        /// The time after the listings were read. It becomes the last use of images in use.
+        at: Timestamp,
+    },
+    /// The capacity and the available bytes of the file system.
+    Measured(Listing<FileSystem>),
+    Removed(Result<(), RuntimeError>),
+}
 
 /// The state machine of one image run ([N6.1](crate::rules#n6-1)).
 ///
@@ -22,7 +48,6 @@ use crate::{Event, GoDuration, Inventory, Listing, aggregate, semantics::behavio
 #[derive(Clone, Debug)]
 pub struct Run {
     pub(super) policy: FreeSpace,
-    pub(super) task: Task,
     /// The start of the run: upstream's `freeTime`.
     pub(super) now: Timestamp,
     pub(super) image_gc_began_at: Timestamp,
@@ -65,17 +90,11 @@ enum State {
 
 impl Run {
     /// Creates a run. `image_gc_began_at`: the start of image collection on this node.
-    pub fn new(
-        policy: FreeSpace,
-        task: Task,
-        records: Records,
-        image_gc_began_at: Timestamp,
-        now: Timestamp,
-    ) -> Self {
-        let measures_first = task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
+    pub fn new(policy: FreeSpace, records: Records, image_gc_began_at: Timestamp, now: Timestamp) -> Self {
+        let measures_first =
+            policy.task == Task::Collect && !policy.semantics.version.has(behavior::MAXIMUM_AGE);
         Self {
             policy,
-            task,
             now,
             image_gc_began_at,
             zero_detection_time: false,
@@ -140,7 +159,7 @@ impl Run {
 
     /// Processes a listing ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).
     fn listed(&mut self, inventory: &Inventory, at: Timestamp) {
-        let is_zero_time = self.task == Task::Detect
+        let is_zero_time = self.policy.task == Task::Detect
             && !self.records.detected
             && !self
                 .policy
@@ -178,7 +197,7 @@ impl Run {
 
     /// Starts the removals after a successful listing.
     fn start(&mut self) {
-        match self.task {
+        match self.policy.task {
             Task::Detect => {
                 self.records.detected = true;
                 self.state = State::Done;
@@ -210,7 +229,7 @@ impl Run {
     fn measured(&mut self, measured: Listing<FileSystem>) {
         let usage = match measured {
             Err(error) => Err(Error::FileSystem(error)),
-            Ok(file_system) => usage(&self.policy, &file_system),
+            Ok(file_system) => usage(&self.policy, &file_system).ok_or(Error::InvalidCapacity),
         };
         let usage = match usage {
             Ok(usage) => usage,
@@ -379,7 +398,7 @@ impl Run {
             });
         }
         self.hooks_run = self.policy.semantics.pull_records;
-        if self.task != Task::Collect || freed >= wanted {
+        if self.policy.task != Task::Collect || freed >= wanted {
             return;
         }
         self.add_finding(Reason::Shortfall {

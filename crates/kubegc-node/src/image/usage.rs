@@ -2,7 +2,7 @@
 
 use kubegc_core::node_facts::FileSystem;
 
-use super::{Arithmetic, Error, FreeSpace};
+use super::{Arithmetic, FreeSpace};
 
 /// The usage of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,18 +17,15 @@ pub(super) struct Usage {
     pub(super) overflow: bool,
 }
 
-/// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33).
-///
-/// # Errors
-/// The capacity is zero or unknown.
-pub(super) fn usage(policy: &FreeSpace, file_system: &FileSystem) -> Result<Usage, Error> {
+/// [N3.30](crate::rules#n3-30) to [N3.33](crate::rules#n3-33). `None` if the capacity is zero or unknown.
+pub(super) fn usage(policy: &FreeSpace, file_system: &FileSystem) -> Option<Usage> {
     let thresholds = &policy.thresholds;
     let (capacity, wrapped_capacity) = signed(file_system.capacity_bytes);
     let (available, wrapped_available) = signed(file_system.available_bytes);
     let capped = available > capacity;
     let available = available.min(capacity);
     if capacity == 0 {
-        return Err(Error::InvalidCapacity);
+        return None;
     }
     let mut overflow = wrapped_capacity || wrapped_available;
     let mut noting_overflow = |(value, wrapped): (i64, bool)| {
@@ -44,7 +41,7 @@ pub(super) fn usage(policy: &FreeSpace, file_system: &FileSystem) -> Result<Usag
         let wanted = noting_overflow(capacity.overflowing_mul(free_percent)) / 100;
         noting_overflow(wanted.overflowing_sub(available))
     });
-    Ok(Usage {
+    Some(Usage {
         percent,
         capacity_bytes: capacity,
         to_free_bytes: to_free.filter(|_| !overflow || policy.arithmetic == Arithmetic::Upstream),
@@ -57,7 +54,7 @@ impl FreeSpace {
     /// The usage of a file system in percent, as a run computes it; `None` if its capacity is zero or
     /// unknown, or if the computation overflows.
     pub fn usage_percent(&self, file_system: &FileSystem) -> Option<i64> {
-        let usage = usage(self, file_system).ok()?;
+        let usage = usage(self, file_system)?;
         (!usage.overflow).then_some(usage.percent)
     }
 
@@ -118,7 +115,7 @@ mod tests {
                 let below = policy.collects_below_bytes(capacity).unwrap_or_default();
                 for available in 0..=capacity {
                     let over = usage(&policy, &file_system(capacity, available));
-                    let over = over.is_ok_and(|usage| usage.to_free_bytes.is_some());
+                    let over = over.is_some_and(|usage| usage.to_free_bytes.is_some());
                     assert_eq!(
                         over,
                         available <= below,

@@ -70,7 +70,7 @@ pub(super) fn of_spec(spec: &PolicySpec, policy: &Policy) -> Vec<Finding> {
 /// Both start at the same usage if the value is `100 - high` percent. Not considered: upstream's integer
 /// arithmetic shifts the former by up to one percent, and the loops have different periods.
 pub(super) fn eviction_first(policy: &Policy, image_file_system: Option<&FileSystem>) -> Vec<Finding> {
-    let high_percent = policy.image.thresholds().high_percent;
+    let high_percent = policy.image.thresholds.high_percent;
     if high_percent >= 100 {
         return Vec::new();
     }

@@ -1,18 +1,29 @@
 //! The garbage collection settings of a kubelet, with the kubelet's validation.
 
-mod error;
 mod finding;
 mod spec;
 mod switch;
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};
 
-pub use error::InvalidPolicy;
 pub use finding::Finding;
 pub use spec::{PolicyChanges, PolicySpec, Setting, Slot};
 pub use switch::{Switch, SwitchReason};
 
-use crate::{GoDuration, Semantics, container, eviction, image, semantics::behavior};
+use crate::{GoDuration, Semantics, aggregate, container, eviction, image, semantics::behavior};
+
+/// All errors in a kubelet's configuration and flags, with upstream's texts where upstream reports the error.
+///
+/// `Display` writes one message as it is, and several as `[a, b]`.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+#[error("{}", aggregate(problems).unwrap_or_default())]
+pub struct InvalidPolicy {
+    /// The texts of the errors, in this order: those of the kubelet's validation
+    /// ([N1.21](crate::rules#n1-21) to [N1.27](crate::rules#n1-27)), the minimum age of containers
+    /// ([N1.18](crate::rules#n1-18)), images, eviction.
+    pub problems: Vec<String>,
+}
 
 /// The validated policies of all planners of a node.
 ///
@@ -96,7 +107,7 @@ impl Policy {
 
     /// Whether the image loop is enabled, and the reason. All other loops always are.
     pub const fn image_loop(&self) -> Switch {
-        Switch::new(self.image.thresholds(), self.semantics)
+        Switch::new(&self.image.thresholds, self.semantics)
     }
 
     /// Valid settings that are probably not intended. Absolute eviction thresholds are compared with the

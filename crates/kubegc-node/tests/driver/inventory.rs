@@ -1,7 +1,10 @@
 //! Reading the inventory of a node: it reports failures and changes nothing.
 
 use kubegc_core::{Planner, Timestamp, node_facts::PodState};
-use kubegc_node::{Inventory, Listing, Unlisted, driver::InventoryReport};
+use kubegc_node::{
+    Inventory, Listing, Unlisted, container::EvictUnits, driver::InventoryReport, image::FreeSpace,
+    sandbox::EvictSandboxes,
+};
 
 use super::*;
 
@@ -157,12 +160,24 @@ fn plans_from_the_inventory_are_those_of_a_dry_run() {
             let inventory = now(node.read_inventory()).inventory;
             let at = busy.clock.now();
             let run = now(node.collect_containers(mode));
-            let containers = settings.container.with_mode(mode).plan(&inventory, at);
+            let containers = EvictUnits {
+                mode,
+                ..settings.container
+            };
+            let containers = containers.plan(&inventory, at);
             assert_eq!(containers, run.containers, "{release} {mode:?}");
-            let sandboxes = settings.sandbox.with_mode(mode).plan(&inventory, at);
+            let sandboxes = EvictSandboxes {
+                mode,
+                ..settings.sandbox
+            };
+            let sandboxes = sandboxes.plan(&inventory, at);
             assert_eq!(sandboxes, run.sandboxes, "{release} {mode:?}");
             assert!(!containers.actions.is_empty(), "{release}");
-            let images = settings.image.with_task(Task::DeleteUnused).plan(&inventory, at);
+            let images = FreeSpace {
+                task: Task::DeleteUnused,
+                ..settings.image
+            };
+            let images = images.plan(&inventory, at);
             assert!(!images.actions.is_empty(), "{release}");
             assert_eq!(
                 images.actions,

@@ -70,7 +70,11 @@ impl Case {
     fn policy(&self) -> EvictUnits {
         let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
         let policy = EvictUnits::new(self.limits, release(self.release)).expect("valid limits");
-        policy.with_mode(mode).with_order(self.order)
+        EvictUnits {
+            mode,
+            order: self.order,
+            ..policy
+        }
     }
 
     fn plan(&self) -> PlanOf<EvictUnits> {

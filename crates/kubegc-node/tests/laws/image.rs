@@ -9,7 +9,6 @@ use kubegc_core::{
 use kubegc_node::{
     Inventory, Order, Semantics, Unlisted,
     image::{Action, Arithmetic, Error, FreeSpace, Reason, Record, Subject, Task, Thresholds},
-    semantics::gate,
 };
 use proptest::prelude::*;
 
@@ -126,10 +125,7 @@ prop_compose! {
 
 impl Case {
     fn semantics(&self) -> Semantics {
-        gated(
-            self.release,
-            &[(gate::RUNTIME_CLASS_IN_IMAGE_CRI_API, self.per_handler)],
-        )
+        gated(self.release, &[("RuntimeClassInImageCriApi", self.per_handler)])
     }
 
     fn minor(&self) -> u16 {
@@ -138,10 +134,12 @@ impl Case {
 
     fn policy(&self) -> FreeSpace {
         let policy = FreeSpace::new(self.thresholds, self.semantics()).expect("valid thresholds");
-        policy
-            .with_task(self.task)
-            .with_order(self.order)
-            .with_arithmetic(self.arithmetic)
+        FreeSpace {
+            task: self.task,
+            order: self.order,
+            arithmetic: self.arithmetic,
+            ..policy
+        }
     }
 
     fn plan(&self) -> PlanOf<FreeSpace> {
@@ -203,7 +201,7 @@ impl Case {
             }
             Ok(())
         };
-        image_run(self.policy(), self.task, &self.node, [at(NOW); 2], remove)
+        image_run(self.policy(), &self.node, [at(NOW); 2], remove)
     }
 
     /// The same node after these removals: with their bytes free, and everything else unchanged.
@@ -478,7 +476,8 @@ proptest! {
     fn before_next_at_time_changes_nothing(mut case in a_case(), later in 0_i64..3_000_000_000) {
         // An image without a record is dated with the plan itself, so its position among equals changes with
         // the time: all have one here.
-        case.node.image_records = case.policy().with_task(Task::Detect).plan(&case.node, at(NOW)).summary.records;
+        let detects = FreeSpace { task: Task::Detect, ..case.policy() };
+        case.node.image_records = detects.plan(&case.node, at(NOW)).summary.records;
         let plan = case.plan();
         let end = plan.next_at.map_or(i64::MAX, |next| next.as_nanos() - 1);
         prop_assert!(end >= at(NOW).as_nanos(), "the next change lies ahead");

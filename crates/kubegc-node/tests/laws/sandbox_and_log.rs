@@ -67,14 +67,19 @@ prop_compose! {
 impl Case {
     fn sandboxes(&self) -> PlanOf<EvictSandboxes> {
         let mode = if self.forced { Mode::Forced } else { Mode::Periodic };
-        let policy = EvictSandboxes::new(release(self.release))
-            .with_mode(mode)
-            .with_order(self.order);
+        let policy = EvictSandboxes {
+            semantics: release(self.release),
+            mode,
+            order: self.order,
+        };
         policy.plan(&self.node, at(NOW))
     }
 
     fn logs(&self) -> PlanOf<log::EvictLogs> {
-        let policy = log::EvictLogs::new(release(self.release)).with_order(self.order);
+        let policy = log::EvictLogs {
+            semantics: release(self.release),
+            order: self.order,
+        };
         policy.plan(&self.node, at(NOW))
     }
 

@@ -1,13 +1,16 @@
-//! Shared parts of attempts: their context, the addresses of objects, and the two requests that can take
-//! several tries.
+//! Attempts to delete one item or to orphan the dependents of one owner, and their shared parts: the context,
+//! the addresses of objects, and the two requests that can take several tries.
 
-pub(crate) mod finalizer;
-pub(crate) mod patching;
+pub(crate) mod delete;
+mod finalizer;
+pub(crate) mod orphan;
+mod patching;
 
-use std::sync::Arc;
+use std::{hash::Hasher, sync::Arc};
 
 use kubegc_core::{
-    Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, Preconditions, metadata::OwnerReference,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, Preconditions,
+    metadata::OwnerReference,
 };
 
 use crate::{
@@ -17,6 +20,9 @@ use crate::{
     reason::Reason,
     request::{AttemptError, Operation, Request},
 };
+
+/// Hashes the cached state of an object of a resource.
+pub type DigestObject<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
 
 /// The state that an attempt can read and change.
 pub struct Context<'a> {

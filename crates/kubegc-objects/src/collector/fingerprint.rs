@@ -8,17 +8,14 @@ use std::hash::{BuildHasher, Hash, Hasher};
 
 use foldhash::fast::FixedState;
 
-use kubegc_core::{ApiResource, ObjectMeta, ObjectRef};
+use kubegc_core::ObjectRef;
 
 use super::{
     Collector,
     timers::Timer,
     workers::{ActiveAttempt, Queue},
 };
-use crate::graph::NodeId;
-
-/// Hashes the cached state of an object of a resource.
-pub type DigestObject<'a> = &'a dyn Fn(&ApiResource, &ObjectMeta, &mut dyn Hasher);
+use crate::{attempt::DigestObject, graph::NodeId};
 
 /// The differences between states that a fingerprint ignores, for an explorer that knows the server.
 #[derive(Clone, Copy)]

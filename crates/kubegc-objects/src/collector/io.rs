@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{Catalog, ObjectMeta, Timestamp};
+use kubegc_core::{Catalog, Timestamp};
 
 use crate::{
     effect::InvalidNamespace,
-    request::{Request, Response},
+    request::{Request, Response, WatchEvent},
 };
 
 /// Identifies one call, so that responses can arrive in any order.
@@ -17,32 +17,6 @@ pub struct CallId(pub(super) u64);
 /// Identifies one monitored resource. A collector never reuses it for another resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MonitorId(pub(super) u32);
-
-/// An event of a watch. The metadata is shared, not copied.
-///
-/// # Examples
-/// The example of [`Collector`](crate::Collector) passes in a list of one object.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum WatchEvent {
-    /// A list starts, the first one or a relist.
-    Init,
-    /// Objects of that list, in its order: one, a page or all of them. Many at once cost less.
-    InitApply(Vec<Arc<ObjectMeta>>),
-    /// The list is complete: objects from before that it did not contain no longer exist.
-    InitDone,
-    /// An object was added or modified.
-    Apply(Arc<ObjectMeta>),
-    /// An object was deleted; its last state.
-    Delete(Arc<ObjectMeta>),
-}
-
-impl WatchEvent {
-    /// The events of a whole list.
-    pub fn list(objects: impl IntoIterator<Item = Arc<ObjectMeta>>) -> [Self; 3] {
-        let objects = objects.into_iter().collect();
-        [Self::Init, Self::InitApply(objects), Self::InitDone]
-    }
-}
 
 /// An input of a collector.
 ///

@@ -9,7 +9,6 @@
 //! Decisions are made elsewhere: the [`Graph`] queues nodes, and attempts return requests. The collector has
 //! the queues, the workers, the timers and the monitors.
 
-mod explain;
 mod fingerprint;
 mod io;
 mod monitors;
@@ -24,9 +23,8 @@ use hashbrown::HashMap;
 use kubegc_core::{ApiResource, Catalog, ObjectRef, Timestamp, version::behavior};
 
 pub use self::{
-    explain::{Explanation, OwnerInGraph},
-    fingerprint::{DigestObject, FingerprintOptions},
-    io::{Call, CallId, Input, Misuse, MonitorId, NotRunning, Output, Wait, WaitReason, WatchEvent},
+    fingerprint::FingerprintOptions,
+    io::{Call, CallId, Input, Misuse, MonitorId, NotRunning, Output, Wait, WaitReason},
 };
 use self::{
     monitors::Monitors,
@@ -40,8 +38,9 @@ use crate::{
     request::{Lane, Request},
 };
 pub use crate::{
+    attempt::DigestObject,
     effect::InvalidNamespace,
-    request::{AttemptError, Conclusion},
+    request::{AttemptError, Conclusion, WatchEvent},
 };
 
 /// The collector of one cluster.

@@ -15,11 +15,12 @@ use hashbrown::{HashTable, hash_table::Entry};
 
 use kubegc_core::{ApiResource, Catalog, KindId, ObjectMeta, version::behavior};
 
-use super::io::{MonitorId, WatchEvent};
+use super::io::MonitorId;
 use crate::{
     Settings,
     attempt::Latest,
     graph::{DeletionState, Effect, Event, Graph, GraphKind, Listed, Observed},
+    request::WatchEvent,
 };
 
 /// Objects by namespace and name. The metadata has the names: the table adds only a pointer for each object.

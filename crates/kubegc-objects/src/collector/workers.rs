@@ -1,15 +1,13 @@
 //! The workers: the attempts in progress, and the outcome of each item ([W-2](crate::rules#w-2) to
 //! [W-6](crate::rules#w-6)).
 
-use kubegc_core::{ApiResource, ObjectRef, identity::split_api_version, version::behavior};
+use kubegc_core::{ApiResource, ObjectRef, Timestamp, Uid, identity::split_api_version, version::behavior};
 
 use super::{Collector, timers::Timer};
 use crate::{
-    attempt::Context,
+    attempt::{Context, delete, orphan},
     backoff::Limiter,
-    delete,
     graph::NodeId,
-    orphan,
     queue::WorkQueue,
     request::{Lane, Outcome, Response, Step},
 };
@@ -53,6 +51,14 @@ impl Collector {
         {
             self.graph.release(node);
         }
+    }
+
+    /// When the next attempt at an object starts, if the last one failed, and the number of failures since the
+    /// last success.
+    pub fn retry(&self, object: &Uid) -> Option<(Timestamp, u32)> {
+        let node = self.graph.node(object)?;
+        let at = self.timers.get(Timer::Retry { node, orphan: false })?;
+        Some((at, self.queue(false).limiter.failures(node)))
     }
 
     /// Gives the longest delay to the retries of owners whose resource could not be listed, and to those of

@@ -1,15 +1,21 @@
 //! Processing of one event ([E-2](crate::rules#e-2) to [E-15](crate::rules#e-15) and
-//! [G-24](crate::rules#g-24) to [G-32](crate::rules#g-32)): updates the graph and returns the nodes to queue.
+//! [G-24](crate::rules#g-24) to [G-35](crate::rules#g-35)): updates the graph and returns the nodes to queue.
+//!
+//! Dependents can describe one owner differently, with another kind or namespace. If a lookup shows that one
+//! description is wrong, only dependents that share it lose their owner. For the others the graph continues
+//! with the next description.
 
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use kubegc_core::{ObjectRef, OwnerReference, version::behavior};
 
 use super::{
     DeletionState, Event, Graph, NodeId, Observed,
-    diff::Diff,
     names::Namespace,
-    record::{BEING_DELETED, Coordinates, DELETING_DEPENDENTS, Reference, VIRTUAL},
+    record::{BEING_DELETED, Coordinates, DELETING_DEPENDENTS, Key, Reference, VIRTUAL},
+    records::Records,
 };
 use crate::effect::{Effect, InvalidNamespace};
 
@@ -361,4 +367,145 @@ impl Graph {
             self.records.release(reference.coordinates());
         }
     }
+
+    /// Partitions dependents by whether their references name exactly this identity
+    /// ([G-33](crate::rules#g-33)). A dependent can be in both parts or in neither.
+    ///
+    /// # Upstream
+    /// `partitionDependents` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2.
+    fn partition(
+        &self,
+        dependents: &[NodeId],
+        coordinates: Coordinates,
+        namespace: Namespace,
+    ) -> (Vec<NodeId>, Vec<NodeId>) {
+        let (mut matching, mut other) = (Vec::new(), Vec::new());
+        for &dependent in dependents {
+            let own_namespace = self.records[dependent.0].namespace;
+            if namespace != Namespace::NONE && own_namespace != namespace {
+                other.push(dependent);
+                continue;
+            }
+            let same_uid =
+                |reference: &&Reference| self.records.same_uid(reference.coordinates(), coordinates);
+            let mut references = self.references(dependent.0).iter().filter(same_uid);
+            let agrees = |reference: &Reference| reference.coordinates() == coordinates;
+            if references.clone().any(agrees) {
+                matching.push(dependent);
+            }
+            if !references.all(agrees) {
+                other.push(dependent);
+            }
+        }
+        (matching, other)
+    }
+
+    /// The next identity under which these dependents know the absent owner ([G-35](crate::rules#g-35)), in
+    /// the order of [G-34](crate::rules#g-34) with wrap-around.
+    ///
+    /// # Upstream
+    /// `getAlternateOwnerIdentity` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2.
+    fn alternate_identity(&self, dependents: &[NodeId], absent: &ObjectRef) -> Option<ObjectRef> {
+        let absent_is_cluster_scoped = absent.namespace.is_empty();
+        let mut first: Option<ObjectRef> = None;
+        let mut first_after: Option<ObjectRef> = None;
+        for &dependent in dependents {
+            let namespace = self.namespaces.name(self.records[dependent.0].namespace);
+            for reference in self
+                .owners(dependent)
+                .filter(|reference| reference.uid == absent.uid)
+            {
+                if names(&reference, absent) && (absent_is_cluster_scoped || *namespace == absent.namespace) {
+                    continue;
+                }
+                let same_kind = reference.api_version == absent.api_version && reference.kind == absent.kind;
+                // The kind is known to be cluster-scoped.
+                let is_cluster_scoped = absent_is_cluster_scoped && same_kind;
+                let candidate = reference.object_ref(match is_cluster_scoped {
+                    true => "".into(),
+                    false => namespace.clone(),
+                });
+                if candidate == *absent {
+                    continue;
+                }
+                if candidate > *absent && first_after.as_ref().is_none_or(|known| candidate < *known) {
+                    first_after = Some(candidate.clone());
+                }
+                if first.as_ref().is_none_or(|known| candidate < *known) {
+                    first = Some(candidate);
+                }
+            }
+        }
+        first_after.or(first)
+    }
 }
+
+/// Whether the reference has exactly the coordinates of the identity.
+fn names(reference: &OwnerReference, identity: &ObjectRef) -> bool {
+    reference.uid == identity.uid
+        && reference.name == identity.name
+        && reference.kind == identity.kind
+        && reference.api_version == identity.api_version
+}
+
+/// The difference between the references of a node and those of an event ([G-28](crate::rules#g-28)), by kind
+/// of change.
+#[derive(Default)]
+struct Diff {
+    added: References,
+    removed: References,
+    /// Old and new form of a reference that kept its uid ([G-29](crate::rules#g-29)).
+    changed: SmallVec<[(Reference, Reference); 2]>,
+}
+
+impl Diff {
+    fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty() && self.changed.is_empty()
+    }
+
+    /// Compares two lists by uid.
+    ///
+    /// With `duplicates_count` the first new reference with a known uid is compared with the *last* old one
+    /// of that uid, and further ones count as added on every update. Otherwise both lists are first reduced
+    /// to the last reference of each uid.
+    ///
+    /// # Upstream
+    /// `referencesDiffs` in
+    /// [`graph_builder.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/graph_builder.go),
+    /// 1.20.2 and 1.16.
+    fn between(records: &Records, old: &[Reference], new: &[Reference], duplicates_count: bool) -> Self {
+        let mut diff = Self::default();
+        // The common case: at most one owner, unchanged.
+        if old == new && old.len() <= 1 {
+            return diff;
+        }
+        let uid = |reference: Reference| records.key(reference.coordinates());
+        let lasts =
+            |all: &[Reference]| -> Lasts { all.iter().map(|&one| (uid(one), (one, false))).collect() };
+        let mut known = lasts(old);
+        let mut compare = |reference: Reference| match known.get_mut(&uid(reference)) {
+            Some((before, is_matched)) if !*is_matched => {
+                *is_matched = true;
+                if *before != reference {
+                    diff.changed.push((*before, reference));
+                }
+            }
+            _ => diff.added.push(reference),
+        };
+        if duplicates_count {
+            new.iter().copied().for_each(&mut compare);
+        } else {
+            lasts(new).values().for_each(|&(reference, _)| compare(reference));
+        }
+        let removed = known.into_values().filter(|(_, is_matched)| !is_matched);
+        diff.removed.extend(removed.map(|(reference, _)| reference));
+        diff
+    }
+}
+
+/// The last reference of each uid, in the order in which the uids first appear, and whether it is matched.
+type Lasts = IndexMap<Key, (Reference, bool), FixedState>;

@@ -17,11 +17,9 @@
 //! An event costs O(references of the object), plus O(dependents) if they are all queued. With n objects,
 //! r references and names of l bytes on average, memory is about 55 n + 4 r + l n bytes.
 
-mod alternate;
 mod arena;
 mod bulk;
 mod dependents;
-mod diff;
 mod dot;
 mod index;
 mod ingest;

@@ -16,7 +16,8 @@ use futures_util::future::pending;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, ResourceVersion, StoreError,
     Timestamp, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList, WatchItem},
+    deletion::Deleted,
+    store::{Address, Discovered, MetaList, WatchItem},
 };
 use kubegc_sim::{SharedApiServer, SimClock};
 

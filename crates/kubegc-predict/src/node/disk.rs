@@ -73,7 +73,7 @@ impl Disk {
         Some(Self {
             file_system,
             usage_percent,
-            high_percent: policy.image.thresholds().high_percent,
+            high_percent: policy.image.thresholds.high_percent,
             collection: due(collects),
             again: (freed_bytes > 0).then(|| due_with(freed, collects)),
             eviction: amounts.max().map(|amount| due(most_below(amount, capacity))),

@@ -11,11 +11,11 @@ use kubegc_core::{
 };
 use kubegc_node::{
     Inventory, Policy, Unlisted,
-    container::{self, Mode},
-    image::{self, Record, Records, Task},
-    log,
+    container::{EvictUnits, Mode},
+    image::{self, FreeSpace, Record, Records, Task},
+    log::EvictLogs,
     policy::Finding as Doubt,
-    sandbox,
+    sandbox::EvictSandboxes,
     semantics::behavior,
 };
 
@@ -50,18 +50,18 @@ pub struct NodeForecast {
     /// Valid settings that are likely not intended.
     pub settings: Vec<Doubt>,
     /// Dead containers, within a minute.
-    pub containers: PlanOf<container::EvictUnits>,
+    pub containers: PlanOf<EvictUnits>,
     /// Sandboxes, in the same pass.
-    pub sandboxes: PlanOf<sandbox::EvictSandboxes>,
+    pub sandboxes: PlanOf<EvictSandboxes>,
     /// Logs, in the same pass; `None` if they were not listed.
-    pub logs: Option<PlanOf<log::EvictLogs>>,
+    pub logs: Option<PlanOf<EvictLogs>>,
     /// Images, within five minutes; `None` if the loop is off.
-    pub images: Option<PlanOf<image::FreeSpace>>,
+    pub images: Option<PlanOf<FreeSpace>>,
     /// Knowledge about their use.
     pub records: RecordsKnown,
     /// The image plan of a kubelet that has just started and has run one detection; `None` if records were
     /// given, or the loop is off.
-    pub images_after_restart: Option<PlanOf<image::FreeSpace>>,
+    pub images_after_restart: Option<PlanOf<FreeSpace>>,
     /// Last use of each image that has a record, by id.
     pub last_used: BTreeMap<Arc<str>, Timestamp>,
     /// Images of the plans that the runtime will not remove.
@@ -79,9 +79,9 @@ pub struct NodeForecast {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PressureForecast {
     /// Dead containers.
-    pub containers: PlanOf<container::EvictUnits>,
+    pub containers: PlanOf<EvictUnits>,
     /// All unused images.
-    pub images: PlanOf<image::FreeSpace>,
+    pub images: PlanOf<FreeSpace>,
 }
 
 /// An image that a container uses and the kubelet counts as unused. The runtime reports the container's image
@@ -128,20 +128,34 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 
     let containers = policy.container.plan(&assumed, frame.now);
-    let forced = policy.container.with_mode(Mode::Forced);
+    let forced = EvictUnits {
+        mode: Mode::Forced,
+        ..policy.container
+    };
     let pressure_containers = forced.plan(&assumed, frame.now);
     let mut pressed = assumed.clone();
     remove_containers(&mut assumed, &containers);
     remove_containers(&mut pressed, &pressure_containers);
-    let sandboxes = sandbox::EvictSandboxes::new(semantics).plan(&assumed, frame.now);
+    let sandboxes = EvictSandboxes {
+        semantics,
+        ..Default::default()
+    };
+    let sandboxes = sandboxes.plan(&assumed, frame.now);
     let are_listed = assumed.log_entries.is_ok() || assumed.log_links.is_ok();
-    let logs = are_listed.then(|| log::EvictLogs::new(semantics).plan(&assumed, frame.now));
+    let logs = EvictLogs {
+        semantics,
+        ..Default::default()
+    };
+    let logs = are_listed.then(|| logs.plan(&assumed, frame.now));
     if logs.is_none() {
         assumptions.push(Assumption::LogsUnknown);
     }
 
     let loop_is_on = policy.image_loop().enabled;
-    let collects = policy.image.with_task(Task::Collect);
+    let collects = FreeSpace {
+        task: Task::Collect,
+        ..policy.image
+    };
     let mut records = RecordsKnown::Given;
     let mut images_after_restart = None;
     if !are_known(&assumed.image_records) && assumed.images.as_ref().is_ok_and(|images| !images.is_empty()) {
@@ -160,7 +174,10 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
         }
     }
     let images = loop_is_on.then(|| collects.plan(&assumed, frame.now));
-    let deletes_unused = policy.image.with_task(Task::DeleteUnused);
+    let deletes_unused = FreeSpace {
+        task: Task::DeleteUnused,
+        ..policy.image
+    };
     let pressure_images = deletes_unused.plan(&pressed, frame.now);
     let unused = pressure_images.actions.len();
     if unused > 0 {
@@ -202,7 +219,7 @@ pub fn node_forecast(inventory: &Inventory, policy: &Policy, frame: NodeFrame) -
     }
 }
 
-fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<container::EvictUnits>) {
+fn remove_containers(inventory: &mut Inventory, plan: &PlanOf<EvictUnits>) {
     let removed: BTreeSet<&Arc<str>> = plan.actions.iter().map(|action| &action.container.id).collect();
     if let Ok(containers) = &mut inventory.containers {
         containers.retain(|container| !removed.contains(&container.id));
@@ -244,7 +261,10 @@ fn are_known(records: &Records) -> bool {
 
 /// The records after the first run of the detection loop.
 fn first_detection(inventory: &Inventory, policy: &Policy, now: Timestamp) -> Records {
-    let detect = policy.image.with_task(Task::Detect);
+    let detect = FreeSpace {
+        task: Task::Detect,
+        ..policy.image
+    };
     detect.plan(inventory, now).summary.records
 }
 
@@ -278,7 +298,7 @@ impl NodeForecast {
 }
 
 /// The bytes that an image plan's removals add up to.
-pub(super) fn plan_bytes(plan: &PlanOf<image::FreeSpace>) -> u64 {
+pub(super) fn plan_bytes(plan: &PlanOf<FreeSpace>) -> u64 {
     let sizes = plan.actions.iter().map(|action| {
         let image::Action { image, .. } = action;
         image.size_bytes

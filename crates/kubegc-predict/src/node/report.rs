@@ -121,7 +121,7 @@ impl NodeForecast {
             "the next garbage collection, within five minutes",
         );
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
-            let thresholds = self.policy.image.thresholds();
+            let thresholds = &self.policy.image.thresholds;
             out.plain(format_args!(
                 "  {percent} % of the disk is in use: images are removed from {} % on, down to {} %. {} to free, {} removed.",
                 thresholds.high_percent,

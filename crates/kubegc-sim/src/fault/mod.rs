@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, RequestAttributes, RequestMatcher,
     ResourceVersion, StoreError, WatchStream,
-    store::{Address, Deleted, Discovered, MetaList, ObjectList},
+    deletion::Deleted,
+    store::{Address, Discovered, MetaList, ObjectList},
 };
 use parking_lot::Mutex;
 

@@ -14,7 +14,8 @@ use std::{
 use kubegc_core::{
     ApiResource, Clock, DeleteOptions, ObjectMeta, ObjectStore, PatchType, PropagationPolicy,
     ResourceVersion, StoreError, Timestamp, WatchStream,
-    store::{Address, Deleted, WatchItem},
+    deletion::Deleted,
+    store::{Address, WatchItem},
 };
 use kubegc_sim::{SharedApiServer, SimClock};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kubegc_core::{ObjectRef, Timestamp};
-use kubegc_objects::Collector;
+use kubegc_objects::{Collector, graph::NodeId};
 use kubegc_sim::ApiServer;
 
 use super::{Inner, control::Idle};
@@ -83,8 +83,8 @@ fn ending(server: &ApiServer, at: Timestamp) -> Vec<String> {
 /// The objects that the collector has requeued.
 fn retried(collector: &Collector) -> Vec<ObjectRef> {
     let graph = collector.graph();
-    let known = graph.nodes().map(|node| collector.explain(&graph.uid(node)));
-    let retried = known.filter(|known| known.retry_at.is_some());
-    let objects: BTreeSet<ObjectRef> = retried.filter_map(|known| known.identity).collect();
+    let is_retried = |&node: &NodeId| collector.retry(&graph.uid(node)).is_some();
+    let retried = graph.nodes().filter(is_retried);
+    let objects: BTreeSet<ObjectRef> = retried.map(|node| graph.identity(node)).collect();
     objects.into_iter().collect()
 }

@@ -15,12 +15,12 @@ use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
 
 use kubegc_core::{ObjectRef, metadata};
 
+use super::{
+    Context, Target,
+    finalizer::{Removal, Removing},
+    patching::{Patched, Patching, Wanted},
+};
 use crate::{
-    attempt::{
-        Context, Target,
-        finalizer::{Removal, Removing},
-        patching::{Patched, Patching, Wanted},
-    },
     graph::{Graph, NodeId},
     reason::Reason,
     request::{AttemptError, Conclusion, Lane, Outcome, Request, Response, Step},

@@ -1,9 +1,11 @@
-//! Containers and sandboxes in the form of the runtime's lists.
+//! Facts about a node: its containers, sandboxes, images, file systems, log files, and the pods that it
+//! should run.
+//!
+//! Facts are shared (`Arc`): a plan refers to the container itself, with all its fields.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::PodIdentity;
-use crate::{Timestamp, Uid};
+use crate::{Timestamp, Uid, identity::kubectl_name};
 
 /// Labels of containers and sandboxes that name their pod and container.
 pub mod label {
@@ -163,4 +165,146 @@ pub struct Sandbox {
     pub state: SandboxState,
     pub created_at: Timestamp,
     pub labels: BTreeMap<Arc<str>, Arc<str>>,
+}
+
+/// The pod of a container or sandbox.
+///
+/// Order and equality compare the uid first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+#[display("{}", kubectl_name("", "Pod", namespace, name))]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
+pub struct PodIdentity {
+    /// Uid; empty if the runtime does not report it, as upstream.
+    pub uid: Uid,
+    /// Namespace; empty if the runtime does not report it.
+    pub namespace: Arc<str>,
+    /// Name; empty if the runtime does not report it.
+    pub name: Arc<str>,
+}
+
+impl From<[&str; 3]> for PodIdentity {
+    /// Namespace, name and uid.
+    fn from([namespace, name, uid]: [&str; 3]) -> Self {
+        Self {
+            uid: Uid::new(uid),
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+/// The state of a known pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodState {
+    /// The kubelet evicted it, or it was already evicted when the kubelet received it.
+    pub evicted: bool,
+    pub deleted: bool,
+    /// None of its containers is running, and none will be started.
+    pub terminated: bool,
+}
+
+impl PodState {
+    /// A pod that is meant to run.
+    pub const ACTIVE: Self = Self {
+        evicted: false,
+        deleted: false,
+        terminated: false,
+    };
+    /// A pod that completed and still exists in the API (phase Succeeded or Failed).
+    pub const COMPLETED: Self = Self {
+        evicted: false,
+        deleted: false,
+        terminated: true,
+    };
+    /// A pod that is being deleted and whose containers have ended.
+    pub const DELETED: Self = Self {
+        evicted: false,
+        deleted: true,
+        terminated: true,
+    };
+}
+
+/// The pods that the node knows, and whether the list is complete.
+///
+/// # Guarantees
+/// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Pods {
+    pub known: BTreeMap<Uid, PodState>,
+    /// Every configured source of pods (API, static file, static URL) has delivered at least once. Upstream:
+    /// `allSourcesReady`.
+    pub sources_ready: bool,
+    /// The running pods were compared at least once with the desired ones: a uid that is not `known` is
+    /// garbage, not a new pod. Upstream: `podsSynced`.
+    pub synced: bool,
+}
+
+/// An image in the form of the runtime's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
+pub struct Image {
+    /// Id in the runtime, such as `sha256:…`.
+    pub id: Arc<str>,
+    /// Handler of the image; empty if the runtime does not report it.
+    pub runtime_handler: Arc<str>,
+    /// Size that the runtime reports. Shared layers count in every image with them.
+    pub size_bytes: u64,
+    /// Whether the runtime reports it as pinned.
+    pub pinned: bool,
+    /// Tags, such as `registry.example/shop/web:1.4`.
+    pub tags: Vec<Arc<str>>,
+    /// Digests, such as `registry.example/shop/web@sha256:…`.
+    pub digests: Vec<Arc<str>>,
+}
+
+impl Image {
+    /// An image of this size without tags.
+    pub fn new(id: &str, size_bytes: u64) -> Self {
+        Self {
+            id: id.into(),
+            size_bytes,
+            ..Self::default()
+        }
+    }
+
+    /// The name for users: its first tag, else its first digest, else its id.
+    pub fn name(&self) -> &str {
+        self.tags.first().or(self.digests.first()).unwrap_or(&self.id)
+    }
+}
+
+/// A file system with images, writable layers, or everything else of the node.
+///
+/// Runtimes report their usage only: capacity and free bytes come from the file system itself (`statfs`, or
+/// the kubelet's `/stats/summary`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FileSystem {
+    /// Total bytes; `None` if unknown.
+    pub capacity_bytes: Option<u64>,
+    /// Free bytes; `None` if unknown.
+    pub available_bytes: Option<u64>,
+    /// Bytes of images or layers; `None` if unknown.
+    pub used_bytes: Option<u64>,
+    /// Total inodes; `None` if unknown.
+    pub inodes: Option<u64>,
+    /// Free inodes; `None` if unknown.
+    pub inodes_free: Option<u64>,
+}
+
+/// The result of following a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum LogTarget {
+    Exists,
+    /// The file does not exist: the link dangles.
+    Missing,
+    /// The check failed in another way.
+    Unknown,
+}
+
+/// One entry of `/var/log/containers` that ends in `.log`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct LogLink {
+    /// Complete path of the link.
+    pub path: Arc<str>,
+    pub target: LogTarget,
 }

@@ -20,14 +20,13 @@ use kubegc_core::{
     Catalog, ObjectMeta, OwnerReference, Preconditions, PropagationPolicy, Uid, metadata, version::behavior,
 };
 
+use super::{
+    Context, DigestObject, Target,
+    finalizer::{Removal, Removing},
+    patching::{Patched, Patching, Wanted},
+};
 use crate::{
-    attempt::{
-        Context, Target,
-        finalizer::{Removal, Removing},
-        patching::{Patched, Patching, Wanted},
-    },
     classify::{OwnerState, Resolved, Verdict, decide},
-    collector::DigestObject,
     graph::NodeId,
     reason::Reason,
     request::{AttemptError, Conclusion, Lane, Operation, Outcome, Request, Response, Step},
