@@ -15,7 +15,7 @@ use kubegc_objects::classify::Resolved;
 
 use crate::{
     Fate, Forecast, ObjectFate, Step,
-    report::sentence,
+    judge::fate_text,
     trace::{Act, Change, Outcome, Why},
 };
 
@@ -246,20 +246,6 @@ impl fmt::Display for Fact {
             Self::RepeatedStep { index, object } => {
                 write!(f, "of step {} about {}, see above", index + 1, object.short())
             }
-        }
-    }
-}
-
-/// A fate as the end of a sentence.
-pub(crate) fn fate_text(fate: &Fate) -> String {
-    match fate {
-        Fate::Deleted { .. } => "is deleted".to_owned(),
-        Fate::Kept => "is kept".to_owned(),
-        Fate::Released { .. } => format!("is kept and {}", sentence(fate)),
-        Fate::Terminating { .. } => format!("is terminating, {}", sentence(fate)),
-        Fate::Undetermined { outcomes, missing } => {
-            let missing: Vec<String> = missing.iter().take(3).map(ToString::to_string).collect();
-            format!("is undetermined ({outcomes}): unknown is {}", missing.join("; "))
         }
     }
 }

@@ -6,7 +6,7 @@ use kubegc_control_plane::{Refusal, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
 use serde::Serialize;
 
-use crate::{BrokenExtension, words::some_of};
+use crate::{facts::BrokenExtension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
 #[non_exhaustive]

@@ -17,10 +17,8 @@ use super::{
     reported::quote,
 };
 use crate::{
-    BrokenExtension, Cluster, Extension, Fate,
-    evidence::JOB_TRACKING,
-    facts::DELETING,
-    fate::content_command,
+    facts::{BrokenExtension, DELETING, Extension, Facts},
+    judge::{Fate, content_command, evidence::JOB_TRACKING},
     words::{quoted, span},
 };
 
@@ -37,7 +35,7 @@ impl Finder<'_> {
     /// # Complexity
     /// O(b) for b objects that it blocks.
     pub(super) fn describe(&self, cause: &Cause, blocks: Vec<Blocked>, found: Found) -> RootCause {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let direct: Vec<&Blocked> = blocks.iter().filter(|one| one.depth == 0).collect();
         let all: Vec<ObjectRef> = direct.iter().map(|one| one.object.clone()).collect();
         let mut since = direct.iter().filter_map(|one| one.since).min();
@@ -51,7 +49,7 @@ impl Finder<'_> {
                 };
                 since = broken.since;
                 evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
-                let (word, message, fixes) = extension(cluster, broken);
+                let (word, message, fixes) = extension(facts, broken);
                 (
                     word,
                     message,
@@ -62,7 +60,7 @@ impl Finder<'_> {
             }
             Cause::Refused(refusal) => {
                 evidence.extend(blocks.iter().find_map(|one| self.refusal(one)));
-                let (word, actor, fixes) = refused(cluster, refusal, &all);
+                let (word, actor, fixes) = refused(facts, refusal, &all);
                 let message = format!("the API server refuses requests: {refusal}");
                 (word, message, Vec::new(), actor, fixes)
             }
@@ -78,7 +76,7 @@ impl Finder<'_> {
                 let has_events = is_external || STORAGE_DELETERS.contains(name);
                 let mut fixes = vec![match all.first().filter(|_| has_events) {
                     Some(first) => fix(
-                        cluster.command("describe", first, ""),
+                        facts.command("describe", first, ""),
                         format!("none: its Events name the failure if {name} runs; otherwise start it"),
                     ),
                     None => fix(
@@ -114,8 +112,8 @@ impl Finder<'_> {
                 )
             }
             Cause::Finalizer(name) => {
-                let similar = cluster.similar_workloads(name);
-                evidence.push(cluster.similarity(&similar));
+                let similar = facts.similar_workloads(name);
+                evidence.push(facts.similarity(&similar));
                 let mut fixes = Vec::new();
                 if let Some(workload) = similar.first() {
                     let kind = workload.kind.to_lowercase();
@@ -151,7 +149,7 @@ impl Finder<'_> {
                 });
                 let mut fixes = Vec::new();
                 if let Some(object) = object {
-                    if cluster.version.minor() >= OUT_OF_SERVICE_MINOR {
+                    if facts.version.minor() >= OUT_OF_SERVICE_MINOR {
                         let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
                         fixes.push(fix(
                             format!("kubectl taint nodes {} {taint}", quoted(node)),
@@ -159,9 +157,9 @@ impl Finder<'_> {
                         ));
                     }
                     let risk = "its pods are deleted at once, and the node must be registered again";
-                    fixes.push(fix(cluster.command("delete", object, ""), risk));
+                    fixes.push(fix(facts.command("delete", object, ""), risk));
                 }
-                fixes.extend(ended(cluster, &all));
+                fixes.extend(ended(facts, &all));
                 warnings.push(format!("any of it unless the machine is off: {TWO_PODS}"));
                 let message = format!("the kubelet of node {node} does not run");
                 let (objects, actor) = (object.iter().cloned(), format!("node {node}"));
@@ -176,8 +174,8 @@ impl Finder<'_> {
             Cause::PodNotEnded(node) => {
                 let risk = "none: its Events name what the kubelet cannot end or unmount";
                 let first = all.first();
-                let describe = first.map(|pod| fix(cluster.command("describe", pod, ""), risk));
-                let fixes = describe.into_iter().chain(ended(cluster, &all)).collect();
+                let describe = first.map(|pod| fix(facts.command("describe", pod, ""), risk));
+                let fixes = describe.into_iter().chain(ended(facts, &all)).collect();
                 let actor = format!("the kubelet of node {node}");
                 let message = format!("{actor}, which runs, has not ended pods after their grace period");
                 ("PodNotEnded", message, Vec::new(), actor, fixes)
@@ -188,7 +186,7 @@ impl Finder<'_> {
                     members.len(),
                     names(members)
                 );
-                let fixes = breaks(cluster, members);
+                let fixes = breaks(facts, members);
                 ("ForegroundCycle", message, members.clone(), you(), fixes)
             }
             Cause::ClaimInUse { claim, pods } => {
@@ -199,7 +197,7 @@ impl Finder<'_> {
                 let (claim, users) = (claim.short(), names(pods));
                 let uses = if pods.len() == 1 { "uses" } else { "use" };
                 let message = format!("{claim} cannot be removed: {users} {uses} it");
-                let fixes = deletes(cluster, pods, "", risk);
+                let fixes = deletes(facts, pods, "", risk);
                 ("ClaimInUse", message, pods.clone(), you(), fixes)
             }
             Cause::VolumeBound { volume, claim } => {
@@ -209,7 +207,7 @@ impl Finder<'_> {
                 let (volume, name) = (volume.short(), claim.short());
                 let message = format!("{volume} cannot be removed: it is bound to {name}");
                 let claims = vec![claim.clone()];
-                let fixes = deletes(cluster, &claims, "", risk);
+                let fixes = deletes(facts, &claims, "", risk);
                 ("VolumeBound", message, claims, you(), fixes)
             }
             Cause::JobTracking => {
@@ -227,8 +225,8 @@ impl Finder<'_> {
                 )
             }
             Cause::OwnerNotServed { object, kind } => {
-                let position = cluster.positions_of(&object.uid).next().into_iter();
-                let wrong = position.flat_map(|at| cluster.wrong_references(at, false));
+                let position = facts.positions_of(&object.uid).next().into_iter();
+                let wrong = position.flat_map(|at| facts.wrong_references(self.pending, at, false));
                 let unserved = wrong.filter(|one| one.problem == "KindNotServed");
                 let risk = format!("{} is deleted with its other owners", object.short());
                 let fixes = unserved.filter_map(|one| Some(fix(one.fix?.command, &*risk)));
@@ -297,7 +295,7 @@ impl Finder<'_> {
 
     /// The evidence that a component does not act.
     fn inaction(&self, component: &str, blocks: &[Blocked]) -> String {
-        let mut silent = self.cluster.silent.iter();
+        let mut silent = self.facts.silent.iter();
         if let Some(silent) = silent.find(|silent| silent.component == component) {
             return format!(
                 "{} has waited for it for {}, and it normally acts within {}",
@@ -332,9 +330,9 @@ impl Finder<'_> {
     fn removals(&self, objects: &[&Blocked], is_meant: impl Fn(&str) -> bool) -> Vec<Fix> {
         let mut fixes = Vec::new();
         for one in objects.iter().take(NAMED_MAX) {
-            for (index, name) in self.cluster.view(one.position).finalizers().enumerate() {
+            for (index, name) in self.facts.view(one.position).finalizers().enumerate() {
                 if is_meant(name) {
-                    fixes.push(self.cluster.fix_of_finalizer(&one.object, index, name));
+                    fixes.push(self.facts.fix_of_finalizer(&one.object, index, name));
                 }
             }
         }
@@ -343,7 +341,7 @@ impl Finder<'_> {
 }
 
 /// A cause that refuses requests for these objects: one word, the actor and the fixes.
-fn refused(cluster: &Cluster, refusal: &Refusal, objects: &[ObjectRef]) -> (&'static str, String, Vec<Fix>) {
+fn refused(facts: &Facts, refusal: &Refusal, objects: &[ObjectRef]) -> (&'static str, String, Vec<Fix>) {
     const WORD: &str = "RequestRefused";
     let first = objects.first();
     let in_namespace = first.map(|object| format!(" -n {}", quoted(&object.namespace)));
@@ -379,7 +377,7 @@ fn refused(cluster: &Cluster, refusal: &Refusal, objects: &[ObjectRef]) -> (&'st
         Some(RefusedBy::Conflict) => {
             let risk =
                 "none: the newest entries of metadata.managedFields name the writers; stop one of them";
-            let shown = first.map(|object| cluster.command("get", object, " -o yaml --show-managed-fields"));
+            let shown = first.map(|object| facts.command("get", object, " -o yaml --show-managed-fields"));
             let fixes = shown.map(|command| fix(command, risk)).into_iter().collect();
             return (
                 "WriteConflict",
@@ -433,24 +431,24 @@ fn fix(command: String, risk: impl Into<String>) -> Fix {
     }
 }
 
-fn deletes(cluster: &Cluster, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
+fn deletes(facts: &Facts, objects: &[ObjectRef], arguments: &str, risk: &str) -> Vec<Fix> {
     let objects = objects.iter().take(NAMED_MAX);
-    let fixes = objects.map(|object| fix(cluster.command("delete", object, arguments), risk));
+    let fixes = objects.map(|object| fix(facts.command("delete", object, arguments), risk));
     fixes.collect()
 }
 
-fn ended(cluster: &Cluster, pods: &[ObjectRef]) -> Vec<Fix> {
-    deletes(cluster, pods, " --grace-period=0 --force", TWO_PODS)
+fn ended(facts: &Facts, pods: &[ObjectRef]) -> Vec<Fix> {
+    deletes(facts, pods, " --grace-period=0 --force", TWO_PODS)
 }
 
 /// A broken extension: one word, the sentence and the fixes.
-fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, String, Vec<Fix>) {
+fn extension(facts: &Facts, broken: &BrokenExtension) -> (&'static str, String, Vec<Fix>) {
     let mut fixes = Vec::new();
     let (object, failure, short) = (&broken.object, &broken.failure, broken.object.short());
     // Nothing can be created in a namespace that is being deleted.
     let is_deleting = |namespace: &str| {
-        let at = cluster.by_name(Resource::Namespaces, "", namespace);
-        at.is_some_and(|at| cluster.has(at, DELETING))
+        let at = facts.by_name(Resource::Namespaces, "", namespace);
+        at.is_some_and(|at| facts.has(at, DELETING))
     };
     let service = broken.service.as_ref();
     if let Some((namespace, name)) = service.filter(|(namespace, _)| !is_deleting(namespace)) {
@@ -463,7 +461,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
     }
     let (word, message, last) = match &broken.extension {
         Extension::Api { api_version, .. } => {
-            let command = cluster.command("delete", object, "");
+            let command = facts.command("delete", object, "");
             let risk = format!("requests for {api_version} are not served until it is registered again");
             let message = format!(
                 "{short} is not available ({failure}): the discovery of {api_version} fails, and no \
@@ -472,8 +470,8 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
             ("ApiUnavailable", message, fix(command, risk))
         }
         Extension::Webhook { name, requests, .. } => {
-            let configuration = cluster.positions_of(&object.uid).next();
-            let configuration = configuration.map(|at| cluster.view(at));
+            let configuration = facts.positions_of(&object.uid).next();
+            let configuration = configuration.map(|at| facts.view(at));
             let details = configuration.and_then(|one| one.details());
             let index = match details {
                 Some(Details::Webhooks(all)) if all.len() > 1 => all.iter().position(|one| one.name == *name),
@@ -483,9 +481,9 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
                 Some(index) => {
                     let path = format!("/webhooks/{index}");
                     let test = json!({ "op": "test", "path": format!("{path}/name"), "value": name });
-                    cluster.patch_command(object, &json!([test, { "op": "remove", "path": path }]))
+                    facts.patch_command(object, &json!([test, { "op": "remove", "path": path }]))
                 }
-                None => cluster.command("delete", object, ""),
+                None => facts.command("delete", object, ""),
             };
             let risk = "these requests are no longer checked or changed until the webhook is installed again";
             let requests = requests.join(", ");
@@ -503,7 +501,7 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
             (
                 "ConversionFails",
                 message,
-                fix(cluster.command("patch", object, &rest), risk),
+                fix(facts.command("patch", object, &rest), risk),
             )
         }
     };
@@ -512,12 +510,12 @@ fn extension(cluster: &Cluster, broken: &BrokenExtension) -> (&'static str, Stri
 }
 
 /// The patch of one reference that breaks a cycle: preferably one that is not a controller reference.
-fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
+fn breaks(facts: &Facts, members: &[ObjectRef]) -> Vec<Fix> {
     let is_in_cycle = |one: &OwnerReference| members.iter().any(|owner| owner.uid == one.uid);
     let mut found: Vec<(&ObjectRef, usize, OwnerReference)> = Vec::new();
     for member in members {
-        if let Some(position) = cluster.positions_of(&member.uid).next() {
-            let references = cluster.view(position).owner_references().enumerate();
+        if let Some(position) = facts.positions_of(&member.uid).next() {
+            let references = facts.view(position).owner_references().enumerate();
             let references = references.filter(|(_, one)| one.is_blocking() && is_in_cycle(one));
             found.extend(references.map(|(index, reference)| (member, index, reference)));
         }
@@ -530,7 +528,7 @@ fn breaks(cluster: &Cluster, members: &[ObjectRef]) -> Vec<Fix> {
             member.short()
         );
         let correction = Correction::Replace(vec![("blockOwnerDeletion", json!(false))], risk);
-        cluster.fix_of_reference(member, index, &reference, correction, &Fate::Kept)
+        facts.fix_of_reference(member, index, &reference, correction, &Fate::Kept)
     });
     fix.into_iter().collect()
 }

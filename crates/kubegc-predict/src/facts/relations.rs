@@ -31,8 +31,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::DELETING;
-use crate::Cluster;
+use super::{DELETING, Facts};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -67,7 +66,7 @@ pub(crate) struct Indexes {
 /// Resource, namespace and name.
 type ObjectKey = (Resource, Arc<str>, Arc<str>);
 
-impl Cluster {
+impl Facts {
     /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity
@@ -196,7 +195,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn content(&self, namespace: &str) -> &[u32] {
+    pub(crate) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
             for (position, view) in self.snapshot.objects().enumerate() {
@@ -209,7 +208,7 @@ impl Cluster {
     }
 
     /// The objects of a resource in a namespace.
-    pub(super) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
+    pub(crate) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
         let of_kind = self.snapshot.positions_of_kind(resource.group(), resource.kind());
         let content = self.content(namespace);
         let [first, end] = [of_kind.start, of_kind.end]
@@ -334,7 +333,7 @@ const REFERRED: [Resource; 5] = [
 
 /// The keys of the objects that an object names in its fields.
 fn references(record: &Record) -> Vec<ObjectKey> {
-    let (own, cluster) = (&record.meta.namespace, &Arc::from(""));
+    let (own, none) = (&record.meta.namespace, &Arc::from(""));
     let one = |resource: Resource, namespace: &Arc<str>, name: Option<&Arc<str>>| -> Vec<ObjectKey> {
         let name = name.filter(|name| !name.is_empty());
         let key = name.map(|name| (resource, Arc::clone(namespace), Arc::clone(name)));
@@ -342,7 +341,7 @@ fn references(record: &Record) -> Vec<ObjectKey> {
     };
     match &*record.body {
         Body::Pod(pod) => {
-            let mut keys = one(Resource::Nodes, cluster, pod.node_name.known());
+            let mut keys = one(Resource::Nodes, none, pod.node_name.known());
             keys.extend(one(Resource::PodGroups, own, pod.pod_group.known()));
             let volumes = pod.volumes.known().into_iter().flatten();
             let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
@@ -351,7 +350,7 @@ fn references(record: &Record) -> Vec<ObjectKey> {
             keys
         }
         Body::PersistentVolumeClaim(claim) => {
-            one(Resource::PersistentVolumes, cluster, claim.volume_name.known())
+            one(Resource::PersistentVolumes, none, claim.volume_name.known())
         }
         Body::PersistentVolume(volume) => match volume.claim_ref.known() {
             Some(Some(claim)) => {
@@ -366,14 +365,14 @@ fn references(record: &Record) -> Vec<ObjectKey> {
         }
         Body::Service(service) => {
             let addresses = service.cluster_ips.known().into_iter().flatten();
-            let keys = addresses.flat_map(|address| one(Resource::IpAddresses, cluster, Some(address)));
+            let keys = addresses.flat_map(|address| one(Resource::IpAddresses, none, Some(address)));
             keys.collect()
         }
         Body::IpAddress(address) => match address.parent.known().filter(|parent| parent.is_service()) {
             Some(parent) => one(Resource::Services, &parent.namespace, Some(&parent.name)),
             None => Vec::new(),
         },
-        Body::VolumeAttachment(attachment) => one(Resource::Nodes, cluster, attachment.node_name.known()),
+        Body::VolumeAttachment(attachment) => one(Resource::Nodes, none, attachment.node_name.known()),
         _ => {
             let service = record.meta.labels.get("kubernetes.io/service-name");
             one(Resource::Services, own, service)
