@@ -330,17 +330,8 @@ impl<'c> Finder<'c> {
         let users = readers.filter(|at| facts.resource_at(*at) == Some(user) && !is_ending(*at));
         let users: BTreeSet<u32> = users.collect();
         let users: Vec<ObjectRef> = users.into_iter().map(|at| facts.object_ref(at)).collect();
-        let (object, first) = (facts.object_ref(position), users.first()?.clone());
-        Some(match user {
-            Resource::Pods => Cause::ClaimInUse {
-                claim: object,
-                pods: users,
-            },
-            _ => Cause::VolumeBound {
-                volume: object,
-                claim: first,
-            },
-        })
+        let object = facts.object_ref(position);
+        (!users.is_empty()).then_some(Cause::InUse { object, users })
     }
 
     /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because
