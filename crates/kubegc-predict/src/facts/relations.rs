@@ -60,7 +60,7 @@ fn add(found: &mut Vec<Related>, positions: impl IntoIterator<Item = u32>, relat
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
-    referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
+    referrers: OnceLock<HashMap<ObjectKey, Vec<Related>, FixedState>>,
 }
 
 /// Resource, namespace and name.
@@ -109,27 +109,14 @@ impl Facts {
             _ => {}
         }
         if let Some(resource) = resource.filter(|resource| REFERRED.contains(resource)) {
-            let is_cluster_scoped = resource == Resource::Nodes;
-            let namespace = if is_cluster_scoped { "" } else { namespace };
-            for &position in self.referrers(resource, namespace, name) {
-                let relation = match (resource, self.resource_at(position)) {
-                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Some(Resource::Pods)) => {
-                        Relation::Read
-                    }
-                    _ => Relation::Follows,
-                };
-                add(&mut found, [position], relation);
-            }
+            let of_cluster = resource == Resource::Nodes;
+            let namespace = if of_cluster { "" } else { namespace };
+            found.extend_from_slice(self.referrers(resource, namespace, name));
         }
         if resource.is_some_and(|resource| REFERRING.contains(&resource)) {
             let record = self.record(position);
             for (resource, namespace, name) in references(&record) {
-                let relation = match (resource, &*record.body) {
-                    (Resource::IpAddresses, Body::Service(_)) => Relation::Follows,
-                    (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Relation::Follows,
-                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
-                    _ => Relation::Read,
-                };
+                let (relation, _) = relations(resource, &record.body);
                 add(&mut found, self.by_name(resource, &namespace, &name), relation);
             }
         }
@@ -216,13 +203,16 @@ impl Facts {
         content[first..end].iter().copied()
     }
 
-    fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
+    /// The objects that name an object in their fields and are related to it.
+    fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[Related] {
         let referrers = self.indexes.referrers.get_or_init(|| {
-            let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
-            for resource in REFERRING {
-                for position in self.all(resource) {
-                    for key in references(&self.record(position)) {
-                        referrers.entry(key).or_default().push(position);
+            let mut referrers = HashMap::<ObjectKey, Vec<Related>, FixedState>::default();
+            for position in REFERRING.iter().flat_map(|resource| self.all(*resource)) {
+                let record = self.record(position);
+                for key in references(&record) {
+                    if let (_, Some(relation)) = relations(key.0, &record.body) {
+                        let related = Related { position, relation };
+                        referrers.entry(key).or_default().push(related);
                     }
                 }
             }
@@ -330,6 +320,18 @@ const REFERRED: [Resource; 5] = [
     Resource::ServiceAccounts,
     Resource::Services,
 ];
+
+/// The relation of an object of a resource to one that names it in a field, and of that one to it, if any.
+const fn relations(named: Resource, naming: &Body) -> (Relation, Option<Relation>) {
+    match (named, naming) {
+        (Resource::IpAddresses, _) => (Relation::Follows, None),
+        (Resource::PersistentVolumes, _) => (Relation::Follows, None),
+        (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => {
+            (Relation::Waits, Some(Relation::Read))
+        }
+        _ => (Relation::Read, Some(Relation::Follows)),
+    }
+}
 
 /// The keys of the objects that an object names in its fields.
 fn references(record: &Record) -> Vec<ObjectKey> {
