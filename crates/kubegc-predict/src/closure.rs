@@ -7,10 +7,7 @@
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 
-use crate::{
-    Cluster, PredictError, Target,
-    facts::{FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
-};
+use crate::facts::{FLAWED, Facts, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner};
 
 /// The steady state after background deletes, by position in the dump
 /// ([`Snapshot::object`](kubegc_snapshot::Snapshot::object)).
@@ -49,52 +46,29 @@ const NEVER_DECIDED: u32 = 1 << 31;
 /// An owner is unknown.
 const IN_DOUBT: u32 = 1 << 30;
 
-impl Cluster {
-    /// Finds the objects that no longer exist in the steady state.
-    ///
-    /// # Assumptions
-    /// The roots are deleted in the background, pods end, finalizers stay, nothing fails.
-    ///
-    /// # Errors
-    /// A root is not in the dump.
-    ///
-    /// # Complexity
-    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e
-    /// references.
-    pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
-        let mut positions = Vec::new();
-        for root in roots {
-            positions.extend(self.resolve(root)?);
-        }
-        Ok(self.closure_of(&positions))
-    }
+/// The objects none of whose owners exist, and their dependents.
+pub(crate) fn removed_anyway(facts: &Facts) -> HashSet<u32, FixedState> {
+    let is_dangling = |position: &u32| {
+        let mut owners = facts.edges.owners(*position).peekable();
+        owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
+    };
+    let dangling: Vec<u32> = (0..facts.edges.flags.len() as u32).filter(is_dangling).collect();
+    let closure = Closure::of(facts, &HashSet::default(), &dangling);
+    closure.removed.into_iter().collect()
+}
 
-    /// The same for positions in the dump. Positions that do not exist are ignored.
-    pub fn closure_of(&self, roots: &[u32]) -> Closure {
-        // The objects none of whose owners exist, and their dependents.
-        let removed_anyway = self.removed_anyway.get_or_init(|| {
-            let is_dangling = |position: &u32| {
-                let mut owners = self.edges.owners(*position).peekable();
-                owners.peek().is_some() && owners.all(|owner| owner == Owner::Absent)
-            };
-            let dangling: Vec<u32> = (0..self.edges.flags.len() as u32).filter(is_dangling).collect();
-            let closure = self.closure_without(&HashSet::default(), &dangling);
-            closure.removed.into_iter().collect()
-        });
-        self.closure_without(removed_anyway, roots)
-    }
-
+impl Closure {
     /// The steady state if some objects have already been deleted.
-    fn closure_without(&self, deleted: &HashSet<u32, FixedState>, roots: &[u32]) -> Closure {
-        let edges = &self.edges;
-        let mut closure = Closure::default();
+    pub(crate) fn of(facts: &Facts, deleted: &HashSet<u32, FixedState>, roots: &[u32]) -> Self {
+        let edges = &facts.edges;
+        let mut closure = Self::default();
         let mut keeping: Vec<u32> = vec![UNSEEN; edges.flags.len()];
         let mut touched: Vec<u32> = Vec::new();
         for &root in roots {
             let state = keeping.get_mut(root as usize);
             if let Some(state) = state.filter(|state| **state != DECIDED && !deleted.contains(&root)) {
                 *state = DECIDED;
-                self.place(root, &mut closure);
+                closure.place(facts, root);
             }
         }
         let mut next = 0;
@@ -127,7 +101,7 @@ impl Cluster {
                 *state -= lost as u32;
                 if *state == 0 {
                     *state = DECIDED;
-                    self.place(dependent, &mut closure);
+                    closure.place(facts, dependent);
                 }
             }
         }
@@ -142,12 +116,12 @@ impl Cluster {
         closure
     }
 
-    fn place(&self, position: u32, closure: &mut Closure) {
+    fn place(&mut self, facts: &Facts, position: u32) {
         let list = match () {
-            () if self.has(position, FLAWED) => &mut closure.undecided,
-            () if self.has(position, HAS_COLLECTOR_FINALIZER | HAS_CONTENT) => &mut closure.to_simulate,
-            () if self.has(position, HAS_FINALIZERS) => &mut closure.held,
-            () => &mut closure.removed,
+            () if facts.has(position, FLAWED) => &mut self.undecided,
+            () if facts.has(position, HAS_COLLECTOR_FINALIZER | HAS_CONTENT) => &mut self.to_simulate,
+            () if facts.has(position, HAS_FINALIZERS) => &mut self.held,
+            () => &mut self.removed,
         };
         list.push(position);
     }

@@ -1,23 +1,19 @@
 //! A cluster of which questions are asked.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::sync::OnceLock;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
-use kubegc_control_plane::AggregatedApi;
-use kubegc_controllers::{Controller, default_controllers};
-use kubegc_core::{KubernetesVersion, Timestamp};
-use kubegc_sim::{ApiServer, Settings};
+use kubegc_core::KubernetesVersion;
 use kubegc_snapshot::Snapshot;
 
 use crate::{
-    Assumptions, BrokenExtension, Forecast, Intent, PredictError, Question, Target, evidence,
+    Assumptions, BrokenExtension, Closure, Diagnosis, Forecast, Intent, ObjectName, PredictError, Question,
+    Target, closure,
     explore::{self, Bounds, Exploration},
-    facts::{Edges, Indexes, Silent, nothing_selected},
-    run::{self, Run, Simulated},
+    facts::Facts,
+    judge::{evidence, nothing_selected},
+    simulate::{Run, Simulated},
 };
 
 /// The dump of a cluster, from which forecasts are computed.
@@ -49,24 +45,9 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct Cluster {
-    pub(crate) version: KubernetesVersion,
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) edges: Edges,
-    pub(crate) indexes: Indexes,
-    pub(crate) assumptions: Arc<Assumptions>,
-    pub(crate) newest_time: OnceLock<Timestamp>,
-    pub(crate) removed_anyway: OnceLock<HashSet<u32, FixedState>>,
-    /// The controllers of this version, with the storage that is assumed.
-    pub(crate) controllers: Vec<Arc<dyn Controller>>,
-    /// A server of this version without objects, to be cloned.
-    pub(crate) empty_server: ApiServer,
-    /// Whether the dump has webhooks or policies, which may refuse requests.
-    pub(crate) has_reviewers: bool,
-    /// The APIs that other servers serve, by name of their APIService.
-    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
-    pub(crate) broken_extensions: Vec<BrokenExtension>,
-    pub(crate) silent: Vec<Silent>,
+    pub(crate) facts: Facts,
     pending: OnceLock<Forecast>,
+    removed_anyway: OnceLock<HashSet<u32, FixedState>>,
 }
 
 impl Cluster {
@@ -76,35 +57,18 @@ impl Cluster {
     /// O(n + r) for n objects with r references, and [`pending`](Self::pending) if an object has waited for a
     /// controller for minutes.
     pub fn new(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
-        let settings = Settings {
-            namespaces_must_exist: false,
-            quota_controller: true,
-            ..Settings::default()
-        };
+        let mut facts = Facts::of(version, snapshot, assumptions);
+        facts.add_silent(evidence::external(&facts));
         let mut cluster = Self {
-            version,
-            edges: Edges::of(&snapshot),
-            indexes: Indexes::default(),
-            assumptions: Arc::new(assumptions),
-            newest_time: OnceLock::new(),
-            removed_anyway: OnceLock::new(),
-            controllers: default_controllers(version),
-            empty_server: ApiServer::new(version, snapshot.catalog.clone()).with_settings(settings),
-            has_reviewers: false,
-            aggregated_apis: BTreeMap::new(),
-            broken_extensions: Vec::new(),
-            silent: Vec::new(),
+            facts,
             pending: OnceLock::new(),
-            snapshot: Arc::new(snapshot),
+            removed_anyway: OnceLock::new(),
         };
-        cluster.add_extensions();
-        cluster.controllers = run::with_storage(&cluster, &cluster.controllers);
-        cluster.add_silent(evidence::external(&cluster));
-        if evidence::may_show_controllers(&cluster) {
-            let silent = evidence::controllers(&cluster);
+        if evidence::may_show_controllers(&cluster.facts) {
+            let silent = evidence::controllers(&cluster.facts, cluster.pending());
             if !silent.is_empty() {
-                cluster.add_silent(silent);
-                cluster.controllers = run::with_storage(&cluster, &default_controllers(version));
+                cluster.facts.add_silent(silent);
+                cluster.facts.set_controllers();
                 cluster.pending = OnceLock::new();
             }
         }
@@ -113,16 +77,16 @@ impl Cluster {
 
     /// The version of the cluster.
     pub const fn version(&self) -> KubernetesVersion {
-        self.version
+        self.facts.version
     }
 
     /// The data of the dump.
     pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+        &self.facts.snapshot
     }
 
     pub fn assumptions(&self) -> &Assumptions {
-        &self.assumptions
+        &self.facts.assumptions
     }
 
     /// The extensions of the API server that cannot be reached, as far as the dump shows it: APIs of other
@@ -148,7 +112,7 @@ impl Cluster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn broken_extensions(&self) -> &[BrokenExtension] {
-        &self.broken_extensions
+        &self.facts.broken_extensions
     }
 
     /// The forecast without any intent, until nothing changes any more.
@@ -157,7 +121,7 @@ impl Cluster {
     /// That of the simulation, the first time.
     pub fn pending(&self) -> &Forecast {
         self.pending
-            .get_or_init(|| Run::of(self, Vec::new()).everything())
+            .get_or_init(|| Run::of(&self.facts, Vec::new()).everything())
     }
 
     /// Predicts the effects of deletes that are sent one after another, until nothing changes any more.
@@ -176,7 +140,7 @@ impl Cluster {
         if intents.is_empty() {
             return Ok(self.pending().clone());
         }
-        let run = Run::of_intents(self, intents)?;
+        let run = Run::of_intents(&self.facts, intents)?;
         Ok(self.forecast_of(&run, intents))
     }
 
@@ -193,10 +157,10 @@ impl Cluster {
     /// As [`predict`](Self::predict); O(n log n) for n objects in the dump if the forecast covers everything.
     pub fn forecast(&self, question: &Question) -> Result<Forecast, PredictError> {
         let run = Run {
-            controllers: run::with_storage(self, &question.controllers),
+            controllers: self.facts.with_storage(&question.controllers),
             began: question.now,
             horizon: question.horizon,
-            ..Run::of_intents(self, &question.intents)?
+            ..Run::of_intents(&self.facts, &question.intents)?
         };
         if question.everything || question.intents.is_empty() {
             return Ok(run.everything());
@@ -208,7 +172,7 @@ impl Cluster {
     fn forecast_of(&self, run: &Run<'_>, intents: &[Intent]) -> Forecast {
         let mut forecast = run.forecast();
         if run.deletes.is_empty() {
-            forecast.findings.push(nothing_selected(self, intents));
+            forecast.findings.push(nothing_selected(&self.facts, intents));
         }
         forecast
     }
@@ -224,9 +188,63 @@ impl Cluster {
     /// # Complexity
     /// O(b s) for b states or choices within the bounds and s objects in scope, divided among the threads.
     pub fn explore(&self, intents: &[Intent], bounds: Bounds) -> Result<Exploration, PredictError> {
-        let run = Run::of_intents(self, intents)?;
+        let run = Run::of_intents(&self.facts, intents)?;
         // The scope of all objects that one schedule affects.
         let Simulated { scope, .. } = run.simulate(run.deletes.iter().filter_map(|delete| delete.position));
         Ok(explore::explore(&run, &scope, bounds))
+    }
+
+    /// Finds the objects that no longer exist in the steady state.
+    ///
+    /// # Assumptions
+    /// The roots are deleted in the background, pods end, finalizers stay, nothing fails.
+    ///
+    /// # Errors
+    /// A root is not in the dump.
+    ///
+    /// # Complexity
+    /// O(n) bytes of scratch for n objects in the dump, O(g + e) time for g objects reached over e
+    /// references.
+    pub fn closure(&self, roots: &[Target]) -> Result<Closure, PredictError> {
+        let mut positions = Vec::new();
+        for root in roots {
+            positions.extend(self.facts.resolve(root)?);
+        }
+        Ok(self.closure_of(&positions))
+    }
+
+    /// The same for positions in the dump. Positions that do not exist are ignored.
+    pub fn closure_of(&self, roots: &[u32]) -> Closure {
+        let removed_anyway = || closure::removed_anyway(&self.facts);
+        Closure::of(
+            &self.facts,
+            self.removed_anyway.get_or_init(removed_anyway),
+            roots,
+        )
+    }
+
+    /// Finds the causes that keep objects in deletion, and wrong owner references, with their repairs.
+    ///
+    /// # Complexity
+    /// O(n + r) for n objects and r references, the number of objects that each cause blocks, and
+    /// [`pending`](Self::pending) the first time.
+    pub fn doctor(&self) -> Diagnosis {
+        Diagnosis::of(&self.facts, self.pending())
+    }
+
+    /// The position of an object.
+    ///
+    /// # Errors
+    /// The kind is unknown or ambiguous, or there is no such object.
+    pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
+        self.facts.position(name)
+    }
+
+    /// Checks that the webhooks, APIs, finalizers and components that assumptions name exist.
+    ///
+    /// # Errors
+    /// The first name that does not.
+    pub fn check_assumptions(&self) -> Result<(), PredictError> {
+        self.facts.check_assumptions()
     }
 }

@@ -1,8 +1,8 @@
 //! Explanations: the chain of facts from the fate of an object back to the intent, or to the state of the
 //! dump.
 //!
-//! An explanation is data. It reads the steps of the trace, with their reasons and causes. A cause that
-//! several facts share is explained once.
+//! An explanation reads the steps of the trace, with their reasons and causes. A cause that several facts
+//! share is explained once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,46 +14,22 @@ use kubegc_core::{ObjectRef, OwnerReference, Uid, printable, record::Resource};
 use kubegc_objects::classify::Resolved;
 
 use crate::{
-    Fate, Forecast, ObjectFate, Step,
-    report::sentence,
+    Forecast, ObjectFate, Step,
+    judge::fate_text,
     trace::{Act, Change, Outcome, Why},
 };
 
-/// One statement of an explanation, with its premises.
+/// One statement of an explanation: a fate, a write, the result of the lookup of an owner.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Statement {
     /// Its depth below the question.
     pub depth: usize,
-    pub fact: Fact,
-}
-
-/// A fact of an explanation.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Fact {
-    /// The object has this fate.
-    Fate { object: ObjectRef, fate: Fate },
-    /// A write happened: the step at this position of the timeline.
-    Step {
-        /// Position in [`Forecast::timeline`].
-        index: usize,
-        step: Box<Step>,
-        /// The explained object, if the API server deleted it by itself with the object of the step: the
-        /// IPAddresses and Endpoints of a Service.
-        deleted_with: Option<ObjectRef>,
-    },
-    /// The result of the lookup of an owner.
-    Owner { owner: Resolved },
-    /// The object is not affected.
-    NotReached { object: ObjectRef },
-    /// The step is explained further up.
-    RepeatedStep {
-        /// Position of the step.
-        index: usize,
-        /// The object it was about.
-        object: ObjectRef,
-    },
+    /// The write that it is about, by its position in [`Forecast::timeline`].
+    pub step: Option<usize>,
+    /// The owner whose lookup it is about.
+    pub owner: Option<Resolved>,
+    pub text: String,
 }
 
 /// A reason for the fate of an object.
@@ -77,12 +53,6 @@ pub struct Explanation {
     pub statements: Vec<Statement>,
 }
 
-impl Fact {
-    const fn at(self, depth: usize) -> Statement {
-        Statement { depth, fact: self }
-    }
-}
-
 impl Forecast {
     /// Explains the fate of an object.
     ///
@@ -90,44 +60,55 @@ impl Forecast {
     /// O(s log s + c) for s steps and fates of the forecast and c statements.
     pub fn explain(&self, object: &ObjectRef) -> Explanation {
         let Some(fate) = self.fate(object) else {
-            let object = object.clone();
-            let statements = vec![Fact::NotReached { object }.at(0)];
+            let name = object.short();
+            let text = format!("{name} is not affected: no write changes it or an owner of it");
+            let statements = vec![statement(0, text)];
             return Explanation { statements };
         };
-        let mut statements = vec![fate_fact(fate).at(0)];
+        let mut statements = vec![of_fate(0, fate)];
         let mut seen = BTreeSet::new();
         // A stack instead of recursion: chains of owners may be long.
         let mut pending: Vec<Statement> = Vec::new();
         if let Some(index) = self.last_failure(object) {
-            pending.push(self.step_fact(index, None).at(1));
+            pending.push(self.of_step(1, index, None));
         }
         if let Some(index) = self.decisive_step(object) {
-            let deleted_with = is_deleted_with(object, &self.timeline[index]).then(|| object.clone());
-            pending.push(self.step_fact(index, deleted_with).at(1));
+            let deleted_with = is_deleted_with(object, &self.timeline[index]).then_some(object);
+            pending.push(self.of_step(1, index, deleted_with));
         } else if pending.is_empty() {
             pending.extend(self.standing(fate));
         }
-        while let Some(Statement { depth, mut fact }) = pending.pop() {
-            if let Fact::Step { index, step, .. } = &fact {
-                if seen.insert(*index) {
-                    pending.extend(self.causes(step, depth + 1).into_iter().rev());
+        while let Some(mut next) = pending.pop() {
+            if let Some(index) = next.step {
+                let step = &self.timeline[index];
+                if seen.insert(index) {
+                    pending.extend(self.causes(step, next.depth + 1).into_iter().rev());
                 } else {
-                    fact = Fact::RepeatedStep {
-                        index: *index,
-                        object: ObjectRef::clone(&step.object),
-                    };
+                    next.text = format!("of step {} about {}, see above", index + 1, step.object.short());
                 }
             }
-            statements.push(fact.at(depth));
+            statements.push(next);
         }
         Explanation { statements }
     }
 
-    fn step_fact(&self, index: usize, deleted_with: Option<ObjectRef>) -> Fact {
-        Fact::Step {
-            index,
-            step: Box::new(self.timeline[index].clone()),
-            deleted_with,
+    /// The statement about a step. The API server deleted `deleted_with` by itself with the object of the
+    /// step: the IPAddresses and Endpoints of a Service.
+    fn of_step(&self, depth: usize, index: usize, deleted_with: Option<&ObjectRef>) -> Statement {
+        let step = &self.timeline[index];
+        let mut text = step.to_string();
+        if let Some(object) = deleted_with {
+            text.push_str(&format!(
+                ", and the API server deletes {} with it",
+                object.short()
+            ));
+        }
+        if let Some(refusal) = &step.failure {
+            text.push_str(&format!(", but the API server refuses: {refusal}"));
+        }
+        Statement {
+            step: Some(index),
+            ..statement(depth, text)
         }
     }
 
@@ -164,18 +145,22 @@ impl Forecast {
             _ => &[],
         };
         for owner in owners {
-            causes.push(Fact::Owner { owner: owner.clone() }.at(depth));
+            let text = format!("its owner {} {}", owner.reference.short(), owner.state);
+            causes.push(Statement {
+                owner: Some(owner.clone()),
+                ..statement(depth, text)
+            });
             let is_about = |cause: &&usize| {
                 let mut changes = self.timeline[**cause].changes.iter();
                 changes.any(|change| change.object.uid == owner.reference.uid)
             };
             if let Some(&cause) = step.causes.iter().find(is_about) {
                 of_owners.insert(cause);
-                causes.push(self.step_fact(cause, None).at(depth + 1));
+                causes.push(self.of_step(depth + 1, cause, None));
             }
         }
         let others = step.causes.iter().filter(|cause| !of_owners.contains(cause));
-        causes.extend(others.map(|&cause| self.step_fact(cause, None).at(depth)));
+        causes.extend(others.map(|&cause| self.of_step(depth, cause, None)));
         causes
     }
 
@@ -185,15 +170,21 @@ impl Forecast {
         let fates = self.fates.iter().filter(|_| !owners.is_empty());
         let by_uid: BTreeMap<&Uid, &ObjectFate> = fates.map(|fate| (&fate.object.uid, fate)).collect();
         let owners = owners.iter().filter_map(|owner| by_uid.get(&owner.uid));
-        owners.map(|owner| fate_fact(owner).at(1)).collect()
+        owners.map(|owner| of_fate(1, owner)).collect()
     }
 }
 
-fn fate_fact(fate: &ObjectFate) -> Fact {
-    Fact::Fate {
-        object: ObjectRef::clone(&fate.object),
-        fate: fate.fate.clone(),
+fn statement(depth: usize, text: String) -> Statement {
+    Statement {
+        depth,
+        step: None,
+        owner: None,
+        text,
     }
+}
+
+fn of_fate(depth: usize, of: &ObjectFate) -> Statement {
+    statement(depth, format!("{} {}", of.object.short(), fate_text(&of.fate)))
 }
 
 /// Whether a step about another object removed an object. A request changes one object, unless it deletes a
@@ -210,56 +201,11 @@ fn is_deleted_with(object: &ObjectRef, step: &Step) -> bool {
 /// Control characters in names are written as escapes.
 impl fmt::Display for Explanation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Statement { depth, fact } in &self.statements {
+        for Statement { depth, text, .. } in &self.statements {
             let indent = "  ".repeat((*depth).min(40));
             let because = if *depth == 0 { "" } else { "because " };
-            writeln!(f, "{indent}{because}{}", printable(&fact.to_string()))?;
+            writeln!(f, "{indent}{because}{}", printable(text))?;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Fact {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Fate { object, fate } => write!(f, "{} {}", object.short(), fate_text(fate)),
-            Self::Step {
-                step, deleted_with, ..
-            } => {
-                write!(f, "{step}")?;
-                if let Some(object) = deleted_with {
-                    write!(f, ", and the API server deletes {} with it", object.short())?;
-                }
-                match &step.failure {
-                    Some(refusal) => write!(f, ", but the API server refuses: {refusal}"),
-                    None => Ok(()),
-                }
-            }
-            Self::Owner { owner } => {
-                write!(f, "its owner {} {}", owner.reference.short(), owner.state)
-            }
-            Self::NotReached { object } => write!(
-                f,
-                "{} is not affected: no write changes it or an owner of it",
-                object.short()
-            ),
-            Self::RepeatedStep { index, object } => {
-                write!(f, "of step {} about {}, see above", index + 1, object.short())
-            }
-        }
-    }
-}
-
-/// A fate as the end of a sentence.
-pub(crate) fn fate_text(fate: &Fate) -> String {
-    match fate {
-        Fate::Deleted { .. } => "is deleted".to_owned(),
-        Fate::Kept => "is kept".to_owned(),
-        Fate::Released { .. } => format!("is kept and {}", sentence(fate)),
-        Fate::Terminating { .. } => format!("is terminating, {}", sentence(fate)),
-        Fate::Undetermined { outcomes, missing } => {
-            let missing: Vec<String> = missing.iter().take(3).map(ToString::to_string).collect();
-            format!("is undetermined ({outcomes}): unknown is {}", missing.join("; "))
-        }
     }
 }

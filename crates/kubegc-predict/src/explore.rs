@@ -9,8 +9,6 @@
 //! Up to a limit, every schedule is tried. States that were reached before are not explored again. Further
 //! schedules are chosen at random from seeds.
 
-mod race;
-
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt, iter,
@@ -22,13 +20,12 @@ use std::{
 use kubegc_core::{ObjectRef, PropagationPolicy, deletion::Propagation};
 use kubegc_sim::rng::Rng;
 
-use self::race::{Choice, Race};
 use crate::{
-    Cluster, Fate, Finding, Outcomes, Step,
+    Step,
     cycle::cycles,
-    facts::{Owner, Scope},
-    judge,
-    run::{ClientDelete, Run, Unlisted},
+    facts::{Facts, Owner, Scope},
+    judge::{self, Fate, Finding, Outcomes, fate_text},
+    simulate::{Choice, ClientDelete, Race, Run, Unlisted},
 };
 
 /// Bounds of the exploration.
@@ -119,9 +116,9 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         client: &run.deletes,
         done: 0,
     };
-    let cluster = run.cluster;
+    let facts = run.facts;
     let objects = scope.affected().map(|position| PossibleFates {
-        object: cluster.object_ref(position),
+        object: facts.object_ref(position),
         fates: Vec::new(),
     });
     let mut found = Exploration {
@@ -136,11 +133,11 @@ pub(crate) fn explore(run: &Run<'_>, scope: &Scope, bounds: Bounds) -> Explorati
         let endings = map_on_threads(bounds.threads, batch, |seed| {
             let mut race = start.clone();
             race.run(&mut Rng::new(seed), bounds.choices_max);
-            ending(cluster, scope, race, Some(seed))
+            ending(facts, scope, race, Some(seed))
         });
         endings.into_iter().for_each(|ending| found.note(ending));
     }
-    (found.states, found.exhaustive) = exhaust(cluster, scope, start, &mut found);
+    (found.states, found.exhaustive) = exhaust(facts, scope, start, &mut found);
     found.fates.retain(|possible| !possible.fates.is_empty());
     found
 }
@@ -166,7 +163,7 @@ pub(crate) fn order_decides(run: &Run<'_>, scope: &Scope) -> Vec<Finding> {
         return Vec::new();
     }
     let edges = objects.iter().enumerate().flat_map(|(number, position)| {
-        let owners = run.cluster.edges.owners(*position);
+        let owners = run.facts.edges.owners(*position);
         let owners = owners.filter_map(|owner| objects.iter().position(|at| Owner::At(*at) == owner));
         owners.map(move |owner| (number, owner))
     });
@@ -244,7 +241,7 @@ fn reached<'a>(parent: &Race<'a>, step: Option<Choice>, bounds: Bounds) -> (Race
 
 /// Tries every order up to the limit, the latest states first, in batches. Returns the number of states and
 /// whether every order was tried.
-fn exhaust(cluster: &Cluster, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
+fn exhaust(facts: &Facts, scope: &Scope, start: Race<'_>, found: &mut Exploration) -> (usize, bool) {
     let bounds = found.bounds;
     if bounds.states_max == 0 {
         return (0, false);
@@ -269,7 +266,7 @@ fn exhaust(cluster: &Cluster, scope: &Scope, start: Race<'_>, found: &mut Explor
                 continue;
             }
             if choices.is_empty() {
-                found.note(ending(cluster, scope, race, None));
+                found.note(ending(facts, scope, race, None));
                 continue;
             }
             let parent = Arc::new(race);
@@ -285,8 +282,8 @@ fn exhaust(cluster: &Cluster, scope: &Scope, start: Race<'_>, found: &mut Explor
 /// The fates at the end of a schedule, in the order of the scope.
 type Ending = (Vec<Fate>, Schedule);
 
-fn ending(cluster: &Cluster, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
-    let fates = judge::fates(cluster, scope, &race.simulation);
+fn ending(facts: &Facts, scope: &Scope, race: Race<'_>, seed: Option<u64>) -> Ending {
+    let fates = judge::fates(facts, scope, &race.simulation);
     let (trace, _) = race.simulation.plane.into_trace();
     let timeline = trace.into_steps();
     (fates, Schedule { seed, timeline })
@@ -319,7 +316,7 @@ impl fmt::Display for Exploration {
                     Some(seed) => format!(" (seed {seed})"),
                     None => " (found by trying every order)".to_owned(),
                 };
-                writeln!(f, "  {}{found}", crate::explain::fate_text(fate))?;
+                writeln!(f, "  {}{found}", fate_text(fate))?;
             }
         }
         let Bounds {

@@ -20,34 +20,29 @@
 //!
 //! Forecasts have no rules of their own. They are read from a run of the simulated control plane
 //! (`kubegc-control-plane`).
+//!
+//! The modules are layers, and each knows only those before it: `facts` (what a dump shows), `simulate` (runs
+//! of the part that a question can reach), `judge` (fates from the ends of the runs, with what is missing and
+//! what is waited for), the answers (`explore`, `predict`, `closure`, `doctor`), [`Cluster`], and the forms of
+//! answers (`explain`, `report`). `node` stands alone.
 
 mod closure;
 mod cluster;
 mod cycle;
 pub mod doctor;
 mod error;
-mod everything;
-mod evidence;
 pub mod explain;
 pub mod explore;
 mod facts;
-mod fate;
-mod forecast;
 mod intent;
 mod judge;
 mod lines;
 pub mod node;
-mod outcomes;
+mod predict;
 mod question;
-mod recreation;
 mod report;
-mod review;
-mod run;
 mod selection;
-mod undetermined;
-mod unknown;
-mod wait;
-mod waits;
+mod simulate;
 mod words;
 
 pub use closure::Closure;
@@ -57,11 +52,12 @@ pub use error::PredictError;
 pub use explain::Explanation;
 pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
-pub use fate::{Fate, Finding, Missing};
-pub use forecast::{Forecast, ObjectFate, Removal, Undetermined};
 pub use intent::{Intent, ObjectName, Target};
+pub use judge::{
+    BlockedBy, Blocking, Fate, Finding, Forecast, Missing, ObjectFate, Outcomes, Remaining, Removal,
+    Undetermined, Wait,
+};
 pub use kubegc_control_plane::{Assumptions, Instance};
-pub use outcomes::Outcomes;
 pub use question::Question;
 pub use report::{
     Detail,
@@ -70,7 +66,6 @@ pub use report::{
 };
 pub use selection::Selection;
 pub use trace::Step;
-pub use wait::{BlockedBy, Blocking, Remaining, Wait};
 
 /// The writes of a forecast, each with its effects, actor and reason.
 pub mod trace {

@@ -9,7 +9,7 @@ use kubegc_snapshot::Snapshot;
 use crate::{
     Cluster, ObjectName, PredictError, Target,
     error::usage,
-    facts::{unknown_kind, unknown_object},
+    facts::{Facts, unknown_kind, unknown_object},
 };
 
 /// The objects that the arguments of `kubectl delete` select.
@@ -79,9 +79,10 @@ impl Selection {
     /// # Complexity
     /// O(n) for n objects of the kinds that are selected without a namespace; otherwise O(log n) for each.
     pub fn targets(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+        let facts = &cluster.facts;
         let selects_many = self.selector.is_some() || self.all;
         let (first, names) = match &*self.arguments {
-            [] if !self.manifests.is_empty() && !selects_many => return self.of_manifests(cluster),
+            [] if !self.manifests.is_empty() && !selects_many => return self.of_manifests(facts),
             _ if !self.manifests.is_empty() => {
                 return usage("manifests select objects alone: give no names, --selector or --all");
             }
@@ -99,22 +100,22 @@ impl Selection {
         }
         if by_slash {
             let objects = self.arguments.iter();
-            return objects.map(|name| self.slash_name(cluster, name)).collect();
+            return objects.map(|name| self.slash_name(facts, name)).collect();
         }
         if !names.is_empty() {
             let kinds = first.split(',');
             let pairs = kinds.flat_map(|kind| names.iter().map(move |name| (kind, name)));
-            let objects = pairs.map(|(kind, name)| self.object(cluster, None, kind, name));
+            let objects = pairs.map(|(kind, name)| self.object(facts, None, kind, name));
             return objects.collect();
         }
-        let kinds = kinds(cluster, first)?.into_iter();
+        let kinds = kinds(facts, first)?.into_iter();
         if !selects_many {
             return usage(format!(
                 "{first} is a type: name objects of it, or select them with --selector or --all"
             ));
         }
         let targets = kinds.map(|kind| Target::Labelled {
-            kind: exact(&cluster.catalog()[kind]),
+            kind: exact(&facts.catalog()[kind]),
             namespace: self.namespace.clone().filter(|_| !self.all_namespaces),
             selector: self.selector.clone().unwrap_or_default(),
         });
@@ -122,7 +123,7 @@ impl Selection {
     }
 
     /// Reads `TYPE/NAME` or `NAMESPACE/TYPE/NAME`.
-    fn slash_name(&self, cluster: &Cluster, argument: &str) -> Result<Target, PredictError> {
+    fn slash_name(&self, facts: &Facts, argument: &str) -> Result<Target, PredictError> {
         let parts: Vec<&str> = argument.split('/').collect();
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => (None, *kind, *name),
@@ -132,13 +133,13 @@ impl Selection {
         if kind.is_empty() || name.is_empty() {
             return usage(format!("{argument}: type and name must not be empty"));
         }
-        self.object(cluster, namespace, kind, name)
+        self.object(facts, namespace, kind, name)
     }
 
     /// The object of this name, of the kind that the dump has it of.
     fn object(
         &self,
-        cluster: &Cluster,
+        facts: &Facts,
         namespace: Option<&str>,
         kind: &str,
         name: &str,
@@ -147,14 +148,14 @@ impl Selection {
             return usage("an object is not selected by name in all namespaces: use --namespace");
         }
         let namespace = namespace.or(self.namespace.as_deref());
-        let catalog = cluster.catalog();
+        let catalog = facts.catalog();
         let kinds = catalog.named(kind);
         let Some(&first) = kinds.first() else {
-            return Err(unknown_kind(cluster, kind));
+            return Err(unknown_kind(facts, kind));
         };
         let found = kinds
             .iter()
-            .map(|&kind| (kind, namespaces_of(cluster, namespace, &catalog[kind], name)));
+            .map(|&kind| (kind, namespaces_of(facts, namespace, &catalog[kind], name)));
         let mut found: Vec<(KindId, Vec<Arc<str>>)> = found.collect();
         found.retain(|(_, namespaces)| !namespaces.is_empty());
         // As in kubectl, the core group takes precedence.
@@ -162,7 +163,7 @@ impl Selection {
             found = vec![found.swap_remove(core)];
         }
         match found.as_slice() {
-            [] => Err(unknown_object(cluster, namespace, &catalog[first], name)),
+            [] => Err(unknown_object(facts, namespace, &catalog[first], name)),
             [(kind, namespaces)] => match namespaces.as_slice() {
                 [namespace] => Ok(Target::Object(ObjectName {
                     namespace: Arc::clone(namespace),
@@ -177,12 +178,12 @@ impl Selection {
             },
             several => {
                 let kinds: Vec<KindId> = several.iter().map(|(kind, _)| *kind).collect();
-                Err(cluster.ambiguous_kind(kind, &kinds))
+                Err(facts.ambiguous_kind(kind, &kinds))
             }
         }
     }
 
-    fn of_manifests(&self, cluster: &Cluster) -> Result<Vec<Target>, PredictError> {
+    fn of_manifests(&self, facts: &Facts) -> Result<Vec<Target>, PredictError> {
         // Objects of manifests are named one by one, also with --all-namespaces.
         let one_by_one = Self {
             namespace: self.namespace.clone(),
@@ -196,28 +197,23 @@ impl Selection {
                 group => format!("{}.{group}", manifest.kind()),
             };
             let namespace = Some(&**manifest.namespace()).filter(|namespace| !namespace.is_empty());
-            one_by_one.object(cluster, namespace, &kind, manifest.name())
+            one_by_one.object(facts, namespace, &kind, manifest.name())
         });
         targets.collect()
     }
 }
 
 /// The namespaces in which the dump has an object of this name: one for objects that are in no namespace.
-fn namespaces_of(
-    cluster: &Cluster,
-    namespace: Option<&str>,
-    kind: &ApiResource,
-    name: &str,
-) -> Vec<Arc<str>> {
+fn namespaces_of(facts: &Facts, namespace: Option<&str>, kind: &ApiResource, name: &str) -> Vec<Arc<str>> {
     let is_in = |namespace: &str| {
-        let found = cluster.find(kind, namespace, name);
+        let found = facts.find(kind, namespace, name);
         found.map(|_| vec![namespace.into()])
     };
     match namespace {
         _ if !kind.is_namespaced() => is_in("").unwrap_or_default(),
         Some(namespace) => is_in(namespace).unwrap_or_default(),
         None => is_in("default").unwrap_or_else(|| {
-            let views = cluster.of_kind(kind).map(|position| cluster.view(position));
+            let views = facts.of_kind(kind).map(|position| facts.view(position));
             let same_name = views.filter(|view| **view.name() == *name);
             same_name.map(|view| Arc::clone(view.namespace())).collect()
         }),
@@ -230,8 +226,8 @@ fn exact(resource: &ApiResource) -> Arc<str> {
 }
 
 /// The kinds of `TYPE[,TYPE...]`.
-fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
-    let catalog = cluster.catalog();
+fn kinds(facts: &Facts, types: &str) -> Result<Vec<KindId>, PredictError> {
+    let catalog = facts.catalog();
     let mut kinds = Vec::new();
     for name in types.split(',') {
         let of_category = catalog.iter().filter(|(_, resource)| {
@@ -239,7 +235,7 @@ fn kinds(cluster: &Cluster, types: &str) -> Result<Vec<KindId>, PredictError> {
         });
         let of_category: Vec<KindId> = of_category.map(|(kind, _)| kind).collect();
         if of_category.is_empty() {
-            kinds.push(cluster.kind(name)?.0);
+            kinds.push(facts.kind(name)?.0);
         }
         kinds.extend(of_category);
     }

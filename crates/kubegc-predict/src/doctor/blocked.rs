@@ -14,8 +14,8 @@ use super::{
     reported::{CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, counted, messages, quote},
 };
 use crate::{
-    Extension, Fate, Wait,
-    facts::{DELETING, HAS_CONTENT, Relation, conditions, deletion_requested_at},
+    facts::{DELETING, Extension, HAS_CONTENT, Relation, conditions, deletion_requested_at},
+    judge::{Fate, Wait},
 };
 
 /// The time for which an operator may need to remove its finalizer.
@@ -33,8 +33,8 @@ impl Finder<'_> {
         };
         let is_blocked = |at: u32| match self.fate(at).map(|fate| &fate.fate) {
             Some(Fate::Terminating { .. }) => true,
-            Some(Fate::Undetermined { .. }) => self.cluster.has(at, DELETING),
-            Some(Fate::Deleted { .. }) => is_unforeseen && self.cluster.has(at, DELETING),
+            Some(Fate::Undetermined { .. }) => self.facts.has(at, DELETING),
+            Some(Fate::Deleted { .. }) => is_unforeseen && self.facts.has(at, DELETING),
             _ => false,
         };
         let mut seen = roots.clone();
@@ -53,21 +53,21 @@ impl Finder<'_> {
 
     /// The objects that wait for an object while they are terminating.
     fn waiting_for(&self, position: u32) -> Vec<u32> {
-        let cluster = self.cluster;
-        let view = cluster.view(position);
+        let facts = self.facts;
+        let view = facts.view(position);
         let mut waiting = Vec::new();
         for reference in view.owner_references().filter(OwnerReference::is_blocking) {
-            let owners = cluster.positions_of(&reference.uid);
+            let owners = facts.positions_of(&reference.uid);
             waiting.extend(owners.filter(|at| self.has_finalizer(*at, metadata::FINALIZER_FOREGROUND)));
         }
-        for related in cluster.related(position) {
+        for related in facts.related(position) {
             let (at, waits) = (related.position, related.relation == Relation::Waits);
-            let is_waiting = match cluster.resource_at(at) {
+            let is_waiting = match facts.resource_at(at) {
                 Some(Resource::PersistentVolumeClaims) => waits && self.has_finalizer(at, PVC_PROTECTION),
                 Some(Resource::PersistentVolumes) => {
                     related.relation == Relation::Follows && self.has_finalizer(at, PV_PROTECTION)
                 }
-                _ => waits && self.cluster.has(at, HAS_CONTENT),
+                _ => waits && self.facts.has(at, HAS_CONTENT),
             };
             waiting.extend(is_waiting.then_some(at));
         }
@@ -80,7 +80,7 @@ impl Finder<'_> {
         let is_it = |finalizer: &Arc<str>| **finalizer == *name;
         match after {
             Some(after) => after.finalizers.iter().any(is_it),
-            None => self.cluster.view(position).finalizers().any(is_it),
+            None => self.facts.view(position).finalizers().any(is_it),
         }
     }
 
@@ -88,8 +88,8 @@ impl Finder<'_> {
     pub(super) fn root_cause(&self, cause: &Cause, found: Found) -> Option<RootCause> {
         let blocked = self.blocked(cause, &found.roots).into_iter();
         let blocks = blocked.map(|(position, depth)| Blocked {
-            object: self.cluster.object_ref(position),
-            since: deletion_requested_at(&self.cluster.view(position).meta()),
+            object: self.facts.object_ref(position),
+            since: deletion_requested_at(&self.facts.view(position).meta()),
             depth,
             is_refused: self.refused.contains_key(&position),
             refused_request: self.requests.get(&position).cloned(),
@@ -139,7 +139,7 @@ impl Finder<'_> {
         let mut quoted = Vec::new();
         let namespaces = blocks.iter().filter(|one| one.is_namespace());
         for one in namespaces.take(NAMED_MAX) {
-            let record = self.cluster.record(one.position);
+            let record = self.facts.record(one.position);
             let conditions = conditions(&record).iter();
             let conditions = conditions
                 .filter(|condition| condition.is_true() && wanted.contains(&&*condition.condition_type));
@@ -150,7 +150,7 @@ impl Finder<'_> {
 
     /// The condition `Ready` of a node.
     pub(super) fn ready(&self, node: &ObjectRef) -> Option<Condition> {
-        let snapshot = &self.cluster.snapshot;
+        let snapshot = &self.facts.snapshot;
         let record = snapshot.find("", &node.kind, "", &node.name)?.record();
         let mut conditions = conditions(&record).iter();
         conditions

@@ -6,7 +6,7 @@ use kubegc_control_plane::{Refusal, finalizers};
 use kubegc_core::{ObjectRef, Timestamp};
 use serde::Serialize;
 
-use crate::{BrokenExtension, words::some_of};
+use crate::{facts::BrokenExtension, words::some_of};
 
 /// A cause that keeps objects in deletion, with the way to repair it.
 #[non_exhaustive]
@@ -103,10 +103,11 @@ pub(super) enum Cause {
     PodNotEnded(Arc<str>),
     /// Objects that are deleted in the foreground wait for each other.
     ForegroundCycle(Vec<ObjectRef>),
-    /// Pods that are not being deleted use a claim.
-    ClaimInUse { claim: ObjectRef, pods: Vec<ObjectRef> },
-    /// A volume is bound to a claim that is not being deleted.
-    VolumeBound { volume: ObjectRef, claim: ObjectRef },
+    /// Pods that are not being deleted use a claim, or a volume is bound to a claim that is not.
+    InUse {
+        object: ObjectRef,
+        users: Vec<ObjectRef>,
+    },
     /// A bug of the job-controller leaves its finalizer on pods.
     JobTracking,
     /// A dependent has an owner of a kind that is not served.

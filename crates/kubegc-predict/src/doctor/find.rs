@@ -19,11 +19,12 @@ use super::{
     reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, counted, messages, refused_by, reported},
 };
 use crate::{
-    BlockedBy, Cluster, Extension, Fate, Finding, Forecast, Missing, ObjectFate, Step, Wait,
-    evidence::LONG_OVERDUE,
-    facts::{Relation, deletion_requested_at},
-    forecast::fate_at,
-    report::sentence,
+    Step,
+    facts::{Extension, Facts, Relation, deletion_requested_at},
+    judge::{
+        BlockedBy, Fate, Finding, Forecast, Missing, ObjectFate, Wait, evidence::LONG_OVERDUE, fate_at,
+        sentence,
+    },
 };
 
 pub(super) const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
@@ -40,7 +41,7 @@ const BLAMES: [&str; 5] = [
 
 /// Finds the causes in the forecast without deletes.
 pub(super) struct Finder<'c> {
-    pub(super) cluster: &'c Cluster,
+    pub(super) facts: &'c Facts,
     pub(super) pending: &'c Forecast,
     pub(super) now: Timestamp,
     /// The objects that stay because the API server refuses their deletion.
@@ -60,8 +61,7 @@ pub(super) struct Found {
 }
 
 impl<'c> Finder<'c> {
-    pub(super) fn new(cluster: &'c Cluster) -> Self {
-        let forecast = cluster.pending();
+    pub(super) fn new(facts: &'c Facts, forecast: &'c Forecast) -> Self {
         let refusals = Refusals::of(&forecast.timeline);
         let refused = forecast.fates.iter().filter_map(|fate| {
             let is_kept = matches!(fate.fate, Fate::Kept | Fate::Released { .. });
@@ -71,7 +71,7 @@ impl<'c> Finder<'c> {
             Some((fate.position, step))
         });
         Self {
-            cluster,
+            facts,
             pending: forecast,
             now: forecast.began,
             refused: refused.collect(),
@@ -85,8 +85,8 @@ impl<'c> Finder<'c> {
     /// # Complexity
     /// O(t) for t terminating objects, and the number of objects that each cause blocks.
     pub(super) fn causes(mut self) -> Vec<RootCause> {
-        let cluster = self.cluster;
-        for broken in &cluster.broken_extensions {
+        let facts = self.facts;
+        for broken in &facts.broken_extensions {
             self.add(Cause::Extension(broken.clone()), Proof::Seen, []);
         }
         self.add_reported();
@@ -108,12 +108,12 @@ impl<'c> Finder<'c> {
         for finding in &self.pending.findings {
             if let Finding::Cycle { objects } = finding {
                 let uids = objects.iter().map(|object| &object.uid);
-                let positions = uids.flat_map(|uid| cluster.positions_of(uid));
+                let positions = uids.flat_map(|uid| facts.positions_of(uid));
                 self.add(Cause::ForegroundCycle(objects.clone()), Proof::Seen, positions);
             }
         }
-        for silent in &cluster.silent {
-            let positions = cluster.positions_of(&silent.object.uid);
+        for silent in &facts.silent {
+            let positions = facts.positions_of(&silent.object.uid);
             self.add(Cause::Component(silent.component), Proof::Overdue, positions);
         }
         self.add_rest();
@@ -142,9 +142,9 @@ impl<'c> Finder<'c> {
 
     /// Adds what refuses the requests of controllers, as the conditions of workloads and Events quote it.
     fn add_reported(&mut self) {
-        let cluster = self.cluster;
-        for (position, message, evidence) in reported(cluster) {
-            let Some(by) = refused_by(cluster, &message) else {
+        let facts = self.facts;
+        for (position, message, evidence) in reported(facts) {
+            let Some(by) = refused_by(facts, &message) else {
                 continue;
             };
             let request = match (&by, message.split_once(' ')) {
@@ -161,14 +161,14 @@ impl<'c> Finder<'c> {
     }
 
     fn add_refused(&mut self, refusal: &Refusal, proof: Proof, position: u32) -> &mut Found {
-        let cluster = self.cluster;
-        let mut broken = cluster.broken_extensions.iter();
+        let facts = self.facts;
+        let mut broken = facts.broken_extensions.iter();
         let extension = broken.find(|one| match (&refusal.by, &one.extension) {
             (Some(RefusedBy::Webhook(by)), Extension::Webhook { name, .. }) => by == name,
             (Some(RefusedBy::Conversion(by)), Extension::Conversion) => *by == one.object.name,
             _ => false,
         });
-        let namespace = |at: u32| cluster.view(at).namespace();
+        let namespace = |at: u32| facts.view(at).namespace();
         // Each object that a policy keeps has a message of its own. Quotas have the name of another one in
         // other namespaces, and each object has its own other writers.
         let is_same = |(cause, found): &(&Cause, &Found)| match (cause, &refusal.by) {
@@ -190,7 +190,7 @@ impl<'c> Finder<'c> {
     }
 
     fn add_waits(&mut self, fate: &'c ObjectFate) {
-        let (cluster, position) = (self.cluster, fate.position);
+        let (facts, position) = (self.facts, fate.position);
         for wait in fate.fate.waits_for() {
             match wait {
                 Wait::Refused { refusal, .. } => {
@@ -198,7 +198,7 @@ impl<'c> Finder<'c> {
                 }
                 Wait::Dependents { blocking } => {
                     for dependent in blocking {
-                        let mut at = cluster.positions_of(&dependent.object.uid);
+                        let mut at = facts.positions_of(&dependent.object.uid);
                         match &dependent.because {
                             // A cause keeps the dependent, which keeps the object.
                             Some(BlockedBy::Refused(_)) if at.any(|at| self.refused.contains_key(&at)) => {}
@@ -218,12 +218,12 @@ impl<'c> Finder<'c> {
                         continue;
                     };
                     if let Cause::Component(_) | Cause::Finalizer(_) = cause
-                        && let Some(refusal) = cluster.refused_removal(position)
+                        && let Some(refusal) = facts.refused_removal(position)
                     {
                         self.add_refused(&refusal, Proof::Refused, position);
                     }
                     let proof = match &cause {
-                        Cause::Component(name) if cluster.acts_as_assumed(name) => Proof::Assumed,
+                        Cause::Component(name) if facts.acts_as_assumed(name) => Proof::Assumed,
                         Cause::Component(_) | Cause::Finalizer(_) => Proof::Overdue,
                         _ => Proof::Seen,
                     };
@@ -240,9 +240,9 @@ impl<'c> Finder<'c> {
             if !BLAMES.iter().any(|part| message.contains(*part)) {
                 continue;
             }
-            let webhooks = self.cluster.webhooks_in(&message);
+            let webhooks = self.facts.webhooks_in(&message);
             if webhooks.is_empty() {
-                let by = refused_by(self.cluster, &message);
+                let by = refused_by(self.facts, &message);
                 self.add_refused(&Refusal { message, by }, Proof::Seen, fate.position);
             }
             for webhook in webhooks {
@@ -279,9 +279,9 @@ impl<'c> Finder<'c> {
 
     /// The cause of a wait that names it.
     fn cause_of(&self, wait: &Wait, position: u32) -> Option<Cause> {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let extension = |kind: &str, name: &Arc<str>| {
-            let mut broken = cluster.broken_extensions.iter();
+            let mut broken = facts.broken_extensions.iter();
             let found = broken.find(|one| *one.object.kind == *kind && one.object.name == *name);
             found.cloned().map(Cause::Extension)
         };
@@ -290,8 +290,8 @@ impl<'c> Finder<'c> {
             Wait::Conversion { definition, .. } => extension("CustomResourceDefinition", definition),
             Wait::Kubelet { node, overdue_since } => {
                 let node = Arc::clone(node.as_ref()?);
-                let object = cluster.by_name(Resource::Nodes, "", &node);
-                let object = object.map(|at| cluster.object_ref(at));
+                let object = facts.by_name(Resource::Nodes, "", &node);
+                let object = object.map(|at| facts.object_ref(at));
                 Some(match overdue_since {
                     Some(_) => Cause::PodNotEnded(node),
                     None => Cause::LostNode { node, object },
@@ -300,8 +300,8 @@ impl<'c> Finder<'c> {
             Wait::Finalizer { name, known, .. } => match known.map(|known| known.owner) {
                 None | Some(Owner::Operator(_)) => Some(Cause::Finalizer(Arc::clone(name))),
                 Some(Owner::External(component)) => Some(Cause::Component(component)),
-                Some(owner) if owner != Owner::ApiServer && !cluster.assumptions.runs(owner.name()) => {
-                    let silent = cluster.silent_owner(owner, name);
+                Some(owner) if owner != Owner::ApiServer && !facts.assumptions.runs(owner.name()) => {
+                    let silent = facts.silent_owner(owner, name);
                     Some(Cause::Component(
                         silent.map_or(owner.name(), |silent| silent.component),
                     ))
@@ -314,7 +314,7 @@ impl<'c> Finder<'c> {
 
     /// What uses a claim or volume, if it is not being deleted.
     fn in_use(&self, finalizer: &str, position: u32) -> Option<Cause> {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let user = match finalizer {
             PVC_PROTECTION => Resource::Pods,
             PV_PROTECTION => Resource::PersistentVolumeClaims,
@@ -324,34 +324,25 @@ impl<'c> Finder<'c> {
             let fate = self.fate(at).map(|fate| &fate.fate);
             matches!(fate, Some(Fate::Deleted { .. } | Fate::Terminating { .. }))
         };
-        let related = cluster.related(position).into_iter();
+        let related = facts.related(position).into_iter();
         let readers = related.filter(|one| one.relation == Relation::Read);
         let readers = readers.map(|one| one.position);
-        let users = readers.filter(|at| cluster.resource_at(*at) == Some(user) && !is_ending(*at));
+        let users = readers.filter(|at| facts.resource_at(*at) == Some(user) && !is_ending(*at));
         let users: BTreeSet<u32> = users.collect();
-        let users: Vec<ObjectRef> = users.into_iter().map(|at| cluster.object_ref(at)).collect();
-        let (object, first) = (cluster.object_ref(position), users.first()?.clone());
-        Some(match user {
-            Resource::Pods => Cause::ClaimInUse {
-                claim: object,
-                pods: users,
-            },
-            _ => Cause::VolumeBound {
-                volume: object,
-                claim: first,
-            },
-        })
+        let users: Vec<ObjectRef> = users.into_iter().map(|at| facts.object_ref(at)).collect();
+        let object = facts.object_ref(position);
+        (!users.is_empty()).then_some(Cause::InUse { object, users })
     }
 
     /// A cause that the forecast does not show, because it assumes that controllers have no bugs, or because
     /// it cannot tell whether there is content.
     fn unforeseen(&self, fate: &ObjectFate) -> Option<(Cause, Proof)> {
-        let (cluster, view) = (self.cluster, fate.before());
+        let (facts, view) = (self.facts, fate.before());
         if !view.is_deleting() {
             return None;
         }
         let meta = view.meta();
-        if cluster.leaks_job_tracking(fate.position, &meta) {
+        if facts.leaks_job_tracking(fate.position, &meta) {
             return Some((Cause::JobTracking, Proof::Assumed));
         }
         if matches!(fate.fate, Fate::Deleted { .. }) {

@@ -20,8 +20,8 @@ pub use self::{
     references::WrongReference,
 };
 use crate::{
-    Cluster, Fate,
-    facts::{DELETING, deletion_requested_at},
+    facts::{DELETING, Facts, deletion_requested_at},
+    judge::{Fate, Forecast},
     words::quoted,
 };
 
@@ -114,35 +114,34 @@ fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -
     known.map(|known| known.owner.to_string()).serialize(serializer)
 }
 
-impl Cluster {
-    /// Finds the causes that keep objects in deletion, and wrong owner references, with their repairs.
-    ///
-    /// # Complexity
-    /// O(n + r) for n objects and r references, the number of objects that each cause blocks, and
-    /// [`pending`](Self::pending) the first time.
-    pub fn doctor(&self) -> Diagnosis {
-        let mut diagnosis = Diagnosis {
-            now: self.pending().began,
-            causes: Finder::new(self).causes(),
+impl Diagnosis {
+    /// The diagnosis of a dump, with the forecast without deletes.
+    pub(crate) fn of(facts: &Facts, pending: &Forecast) -> Self {
+        let mut diagnosis = Self {
+            now: pending.began,
+            causes: Finder::new(facts, pending).causes(),
             terminating: Vec::new(),
             references: Vec::new(),
         };
         let stuck: BTreeSet<u32> = diagnosis.stuck().map(|one| one.position).collect();
-        for (position, flags) in (0..).zip(&self.edges.flags) {
+        for (position, flags) in (0..).zip(&facts.edges.flags) {
             let is_terminating = flags & DELETING != 0;
             let is_stuck = stuck.contains(&position);
             if is_terminating {
-                diagnosis.terminating.push(self.terminating(position, is_stuck));
+                let terminating = facts.terminating(pending, position, is_stuck);
+                diagnosis.terminating.push(terminating);
             }
-            let wrong = self.wrong_references(position, is_terminating || is_stuck);
+            let wrong = facts.wrong_references(pending, position, is_terminating || is_stuck);
             diagnosis.references.extend(wrong);
         }
         diagnosis
     }
+}
 
-    fn terminating(&self, position: u32, is_stuck: bool) -> Terminating {
+impl Facts {
+    fn terminating(&self, pending: &Forecast, position: u32, is_stuck: bool) -> Terminating {
         let (object, meta) = (self.object_ref(position), self.view(position).meta());
-        let fate = self.pending().fate_or_kept(&object);
+        let fate = pending.fate_or_kept(&object);
         let is_deleted = matches!(fate, Fate::Deleted { .. });
         let foreign = meta.finalizers.iter().enumerate().filter_map(|(index, name)| {
             let known = finalizers::find(name);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::cause::Fix;
 use crate::{
-    Cluster, Fate,
-    facts::{Edges, Owner},
+    facts::{Edges, Facts, Owner},
+    judge::{Fate, Forecast},
 };
 
 /// An owner reference that does not mean a live object.
@@ -52,12 +52,17 @@ pub(super) enum Correction {
 const LATER_DELETED: &str =
     "the object is deleted if the owner no longer exists, and with the owner from then on";
 
-impl Cluster {
+impl Facts {
     /// The wrong references of an object. One that is being deleted needs no repair.
     ///
     /// A reference is right if the API server serves its kind and has an object of that kind, name and uid,
     /// in the namespace of the dependent or cluster-scoped.
-    pub(super) fn wrong_references(&self, position: u32, is_being_deleted: bool) -> Vec<WrongReference> {
+    pub(super) fn wrong_references(
+        &self,
+        pending: &Forecast,
+        position: u32,
+        is_being_deleted: bool,
+    ) -> Vec<WrongReference> {
         let mut wrong = Vec::new();
         let view = self.view(position);
         let mut controllers = 0;
@@ -79,7 +84,7 @@ impl Cluster {
                 continue;
             }
             let object = self.object_ref(position);
-            let fate = self.pending().fate_or_kept(&object);
+            let fate = pending.fate_or_kept(&object);
             // Something else than a missing owner keeps it, and without the reference nothing deletes it.
             let is_kept = problem == "OwnerMissing" && fate == Fate::Kept;
             let fix = self.fix_of_reference(&object, index, &reference, correction, &fate);

@@ -10,7 +10,10 @@ use kubegc_core::{
 };
 use kubegc_snapshot::Details;
 
-use crate::{Cluster, ObjectFate, facts::conditions};
+use crate::{
+    facts::{Facts, conditions},
+    judge::ObjectFate,
+};
 
 pub(super) const CONTENT_FAILURE: &str = "NamespaceDeletionContentFailure";
 pub(super) const CONTENT_REMAINING: &str = "NamespaceContentRemaining";
@@ -43,15 +46,15 @@ const CONFLICTS: i64 = 3;
 
 /// The refusals that conditions of Deployments and ReplicaSets and Events quote: the object, the message of
 /// the API server, and the evidence. A condition is preferred to an Event, which may be old.
-pub(super) fn reported(cluster: &Cluster) -> Vec<(u32, Arc<str>, String)> {
-    let snapshot = &cluster.snapshot;
+pub(super) fn reported(facts: &Facts) -> Vec<(u32, Arc<str>, String)> {
+    let snapshot = &facts.snapshot;
     let mut found = Vec::new();
     for resource in [Resource::ReplicaSets, Resource::Deployments] {
-        for position in cluster.all(resource) {
-            let record = cluster.record(position);
+        for position in facts.all(resource) {
+            let record = facts.record(position);
             let conditions = failures(&record).into_iter().flatten();
             found.extend(conditions.filter(|one| one.is_true()).map(|condition| {
-                let evidence = quote(condition, &cluster.object_ref(position));
+                let evidence = quote(condition, &facts.object_ref(position));
                 (position, Arc::clone(&condition.message), evidence)
             }));
         }
@@ -61,12 +64,12 @@ pub(super) fn reported(cluster: &Cluster) -> Vec<(u32, Arc<str>, String)> {
         let Some(Details::Refusal(event)) = object.and_then(|one| one.details()) else {
             continue;
         };
-        let is_conflict = refused_by(cluster, &event.message) == Some(RefusedBy::Conflict);
-        let about = cluster.positions_of(&event.about.uid).next();
+        let is_conflict = refused_by(facts, &event.message) == Some(RefusedBy::Conflict);
+        let about = facts.positions_of(&event.about.uid).next();
         let Some(about) = about.filter(|_| !is_conflict || event.count >= CONFLICTS) else {
             continue;
         };
-        if is_conflict || failures(&cluster.record(about)).is_none() {
+        if is_conflict || failures(&facts.record(about)).is_none() {
             // It begins with what its controller did.
             let message = event.message.strip_prefix("Error creating: ");
             let message = message.unwrap_or(&event.message);
@@ -88,7 +91,7 @@ fn failures(record: &Record) -> Option<&Vec<Condition>> {
 }
 
 /// The cause that a condition of a dump names. Only its text is known.
-pub(super) fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> {
+pub(super) fn refused_by(facts: &Facts, message: &str) -> Option<RefusedBy> {
     let named = |before: &str, after: &str| Some(message.split_once(before)?.1.split_once(after)?.0);
     if let Some(user) = named("is forbidden: User \"", "\"") {
         return Some(RefusedBy::Authorization(user.into()));
@@ -103,7 +106,7 @@ pub(super) fn refused_by(cluster: &Cluster, message: &str) -> Option<RefusedBy> 
         named("conversion webhook for ", " failed").and_then(|of| of.split_once(", Kind="))
     {
         let (group, _) = split_api_version(version);
-        let mut kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+        let mut kinds = facts.catalog().iter().map(|(_, resource)| resource);
         let resource = kinds.find(|resource| *resource.group == *group && *resource.kind == *kind)?;
         let definition = format!("{}.{group}", resource.resource);
         return Some(RefusedBy::Conversion(definition.into()));

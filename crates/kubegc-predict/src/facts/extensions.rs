@@ -21,11 +21,11 @@ use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, ObjectView};
 
 use super::{
-    conditions,
+    Facts, conditions,
     services::{Failure, ServiceName},
     similar,
 };
-use crate::{Cluster, PredictError};
+use crate::PredictError;
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const WEBHOOKS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
@@ -72,7 +72,7 @@ pub enum Extension {
     },
 }
 
-impl Cluster {
+impl Facts {
     /// Reads the extensions of the dump, and installs the webhooks and policies in the empty server.
     pub(crate) fn add_extensions(&mut self) {
         let (webhooks, conversions) = (self.webhooks(), self.conversions());
@@ -277,7 +277,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The first name that does not.
-    pub fn check_assumptions(&self) -> Result<(), PredictError> {
+    pub(crate) fn check_assumptions(&self) -> Result<(), PredictError> {
         let (completeness, assumptions) = (&self.snapshot.completeness, &self.assumptions);
         let is_known =
             |kind: &&str| self.has_any(ADMISSION, kind) || completeness.of(ADMISSION, kind).is_complete();

@@ -1,7 +1,7 @@
 //! Facts of a dump: its objects, their owners and other relations, the extensions of the API server, and the
 //! components that act.
 
-mod adoption;
+mod controllers;
 mod edges;
 mod extensions;
 mod names;
@@ -10,25 +10,33 @@ mod scope;
 mod services;
 mod times;
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
-use kubegc_control_plane::{CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner};
+use kubegc_control_plane::{
+    AggregatedApi, Assumptions, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner, kubelet_runs,
+};
+use kubegc_controllers::Controller;
 use kubegc_core::{
-    ApiResource, Catalog, KindId, ObjectRef, OwnerReference, Uid,
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
     record::{Record, Resource},
     version::behavior,
 };
-use kubegc_snapshot::ObjectView;
+use kubegc_sim::{ApiServer, Settings};
+use kubegc_snapshot::{ObjectView, Snapshot};
 
 pub use self::extensions::{BrokenExtension, Extension};
+use self::relations::Indexes;
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
-    names::{nothing_selected, similar, unknown_kind, unknown_object},
-    relations::{Indexes, Related, Relation},
+    names::{SIMILAR_MAX, similar, unknown_kind, unknown_object},
+    relations::{Related, Relation},
     scope::{Member, Scope},
     times::{conditions, deletion_requested_at},
 };
-use crate::Cluster;
 
 /// The flags of an object with pending changes. A forecast starts at such objects.
 pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
@@ -44,7 +52,55 @@ pub(crate) struct Silent {
     pub(crate) within: Duration,
 }
 
-impl Cluster {
+/// The facts of a dump and the assumptions about what it does not show.
+#[derive(Debug)]
+pub(crate) struct Facts {
+    pub(crate) version: KubernetesVersion,
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) edges: Edges,
+    indexes: Indexes,
+    pub(crate) assumptions: Arc<Assumptions>,
+    newest_time: OnceLock<Timestamp>,
+    /// The controllers of this version, with the storage that is assumed.
+    pub(crate) controllers: Vec<Arc<dyn Controller>>,
+    /// A server of this version without objects, to be cloned.
+    pub(crate) empty_server: ApiServer,
+    /// Whether the dump has webhooks or policies, which may refuse requests.
+    pub(crate) has_reviewers: bool,
+    /// The APIs that other servers serve, by name of their APIService.
+    pub(crate) aggregated_apis: BTreeMap<Arc<str>, AggregatedApi>,
+    pub(crate) broken_extensions: Vec<BrokenExtension>,
+    pub(crate) silent: Vec<Silent>,
+}
+
+impl Facts {
+    /// # Complexity
+    /// O(n + r) for n objects with r references.
+    pub(crate) fn of(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
+        let settings = Settings {
+            namespaces_must_exist: false,
+            quota_controller: true,
+            ..Settings::default()
+        };
+        let mut facts = Self {
+            version,
+            edges: Edges::of(&snapshot),
+            indexes: Indexes::default(),
+            assumptions: Arc::new(assumptions),
+            newest_time: OnceLock::new(),
+            controllers: Vec::new(),
+            empty_server: ApiServer::new(version, snapshot.catalog.clone()).with_settings(settings),
+            has_reviewers: false,
+            aggregated_apis: BTreeMap::new(),
+            broken_extensions: Vec::new(),
+            silent: Vec::new(),
+            snapshot: Arc::new(snapshot),
+        };
+        facts.add_extensions();
+        facts.set_controllers();
+        facts
+    }
+
     pub(crate) fn add_silent(&mut self, silent: Vec<Silent>) {
         let names = silent.iter().map(|silent| (Arc::clone(&silent.name), false));
         Arc::make_mut(&mut self.assumptions).acting.extend(names);
@@ -194,5 +250,13 @@ impl Cluster {
     /// Whether a kind that is not in the catalog is known not to be served.
     pub(crate) fn is_unserved(&self, api_version: &str, kind: &str) -> bool {
         edges::is_unserved(&self.snapshot, api_version, kind)
+    }
+
+    /// Whether the kubelet of the node of this name runs; `None` if that is not known.
+    pub(crate) fn kubelet_runs(&self, node: &str) -> Option<bool> {
+        match self.by_name(Resource::Nodes, "", node) {
+            Some(position) => kubelet_runs(&self.record(position)),
+            None => self.is_complete(Resource::Nodes).then_some(false),
+        }
     }
 }

@@ -1,17 +1,13 @@
 //! Objects and kinds by the names that people give.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::sync::Arc;
 
-use foldhash::fast::FixedState;
-use indexmap::IndexSet;
 use kubegc_core::{ApiResource, KindId, ObjectRef};
 
-use crate::{Cluster, Finding, Intent, ObjectName, PredictError, Target};
+use super::Facts;
+use crate::{ObjectName, PredictError, Target};
 
-impl Cluster {
+impl Facts {
     /// The object of a name, if it certainly does not exist.
     pub(crate) fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
@@ -52,7 +48,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The kind is unknown or ambiguous, or there is no such object.
-    pub fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
+    pub(crate) fn position(&self, name: &ObjectName) -> Result<u32, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
         let found = self.find(resource, &name.namespace, &name.name);
         found.ok_or_else(|| {
@@ -88,7 +84,7 @@ impl Cluster {
     }
 }
 
-const SIMILAR_MAX: usize = 3;
+pub(crate) const SIMILAR_MAX: usize = 3;
 /// From which similarity on a name is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
 
@@ -105,10 +101,10 @@ pub(crate) fn similar(name: &str, known: impl Iterator<Item = (Arc<str>, String)
 }
 
 /// The error for a name of no kind, with the similar kinds; or with the objects of this name.
-pub(crate) fn unknown_kind(cluster: &Cluster, name: &str) -> PredictError {
+pub(crate) fn unknown_kind(facts: &Facts, name: &str) -> PredictError {
     let plain = name.split(['.', '/']).next_back().filter(|_| name.contains('/'));
     let plain = plain.unwrap_or_else(|| name.split('.').next().unwrap_or(name));
-    let kinds = cluster.catalog().iter().map(|(_, resource)| resource);
+    let kinds = facts.catalog().iter().map(|(_, resource)| resource);
     let names = kinds.filter(|resource| resource.preferred).flat_map(|resource| {
         let all = [&resource.kind, &resource.resource].into_iter();
         let all = all.chain(&resource.short_names);
@@ -122,12 +118,12 @@ pub(crate) fn unknown_kind(cluster: &Cluster, name: &str) -> PredictError {
 
 /// The error for an object that the dump does not have, with the names of similar objects.
 pub(crate) fn unknown_object(
-    cluster: &Cluster,
+    facts: &Facts,
     namespace: Option<&str>,
     kind: &ApiResource,
     name: &str,
 ) -> PredictError {
-    let views = cluster.of_kind(kind).map(|position| cluster.view(position));
+    let views = facts.of_kind(kind).map(|position| facts.view(position));
     let names = views.map(|view| {
         let shown = match &**view.namespace() {
             in_same if in_same.is_empty() || Some(in_same) == namespace => view.name().to_string(),
@@ -138,7 +134,7 @@ pub(crate) fn unknown_object(
     let similar = similar(name, names);
     let is_namespace = kind.group.is_empty() && *kind.kind == *"Namespace";
     let content = if is_namespace {
-        cluster.content(name).len()
+        facts.content(name).len()
     } else {
         0
     };
@@ -148,54 +144,5 @@ pub(crate) fn unknown_object(
         name: name.to_owned(),
         similar,
         content,
-    }
-}
-
-/// The finding that intents select no object, with similar labels and with the namespaces of objects that
-/// match.
-pub(crate) fn nothing_selected(cluster: &Cluster, intents: &[Intent]) -> Finding {
-    let (mut namespaces, mut elsewhere) = (BTreeSet::new(), BTreeSet::new());
-    let mut labels: IndexSet<String, FixedState> = IndexSet::default();
-    for intent in intents {
-        let Target::Labelled {
-            kind,
-            namespace,
-            selector,
-        } = &intent.target
-        else {
-            continue;
-        };
-        namespaces.insert(namespace);
-        let Ok((_, resource)) = cluster.kind(kind) else {
-            continue;
-        };
-        let mut known: BTreeMap<Arc<str>, BTreeSet<Arc<str>>> = BTreeMap::new();
-        for position in cluster.of_kind(resource) {
-            let meta = cluster.view(position).meta();
-            if selector.matches(&meta) && !meta.namespace.is_empty() {
-                elsewhere.insert(format!("-n {}", meta.namespace));
-            }
-            if namespace.as_ref().is_none_or(|one| *one == meta.namespace) {
-                for (label, value) in &meta.labels {
-                    let values = known.entry(Arc::clone(label)).or_default();
-                    values.insert(Arc::clone(value));
-                }
-            }
-        }
-        for (label, value) in selector.wanted_labels() {
-            let hint = |known: &Arc<str>, label: &str, value: &str| {
-                (Arc::clone(known), format!("-l {label}={value}"))
-            };
-            let found = match known.get(label) {
-                Some(values) => similar(value, values.iter().map(|known| hint(known, label, known))),
-                None => similar(label, known.keys().map(|known| hint(known, known, value))),
-            };
-            labels.extend(found);
-        }
-    }
-    let namespace = namespaces.first().filter(|_| namespaces.len() == 1);
-    Finding::NothingSelected {
-        namespace: namespace.and_then(|namespace| namespace.as_ref().cloned()),
-        similar: elsewhere.into_iter().chain(labels).take(SIMILAR_MAX).collect(),
     }
 }

@@ -31,8 +31,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::DELETING;
-use crate::Cluster;
+use super::{DELETING, Facts};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -61,13 +60,13 @@ fn add(found: &mut Vec<Related>, positions: impl IntoIterator<Item = u32>, relat
 #[derive(Debug, Default)]
 pub(crate) struct Indexes {
     by_namespace: OnceLock<HashMap<Arc<str>, Vec<u32>, FixedState>>,
-    referrers: OnceLock<HashMap<ObjectKey, Vec<u32>, FixedState>>,
+    referrers: OnceLock<HashMap<ObjectKey, Vec<Related>, FixedState>>,
 }
 
 /// Resource, namespace and name.
 type ObjectKey = (Resource, Arc<str>, Arc<str>);
 
-impl Cluster {
+impl Facts {
     /// The implicit dependencies of an object: relations without an owner reference.
     ///
     /// # Complexity
@@ -110,27 +109,14 @@ impl Cluster {
             _ => {}
         }
         if let Some(resource) = resource.filter(|resource| REFERRED.contains(resource)) {
-            let is_cluster_scoped = resource == Resource::Nodes;
-            let namespace = if is_cluster_scoped { "" } else { namespace };
-            for &position in self.referrers(resource, namespace, name) {
-                let relation = match (resource, self.resource_at(position)) {
-                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Some(Resource::Pods)) => {
-                        Relation::Read
-                    }
-                    _ => Relation::Follows,
-                };
-                add(&mut found, [position], relation);
-            }
+            let of_cluster = resource == Resource::Nodes;
+            let namespace = if of_cluster { "" } else { namespace };
+            found.extend_from_slice(self.referrers(resource, namespace, name));
         }
         if resource.is_some_and(|resource| REFERRING.contains(&resource)) {
             let record = self.record(position);
             for (resource, namespace, name) in references(&record) {
-                let relation = match (resource, &*record.body) {
-                    (Resource::IpAddresses, Body::Service(_)) => Relation::Follows,
-                    (Resource::PersistentVolumes, Body::PersistentVolumeClaim(_)) => Relation::Follows,
-                    (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => Relation::Waits,
-                    _ => Relation::Read,
-                };
+                let (relation, _) = relations(resource, &record.body);
                 add(&mut found, self.by_name(resource, &namespace, &name), relation);
             }
         }
@@ -196,7 +182,7 @@ impl Cluster {
         }
     }
 
-    pub(super) fn content(&self, namespace: &str) -> &[u32] {
+    pub(crate) fn content(&self, namespace: &str) -> &[u32] {
         let by_namespace = self.indexes.by_namespace.get_or_init(|| {
             let mut by_namespace = HashMap::<Arc<str>, Vec<u32>, FixedState>::default();
             for (position, view) in self.snapshot.objects().enumerate() {
@@ -209,7 +195,7 @@ impl Cluster {
     }
 
     /// The objects of a resource in a namespace.
-    pub(super) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
+    pub(crate) fn content_of(&self, resource: Resource, namespace: &str) -> impl Iterator<Item = u32> {
         let of_kind = self.snapshot.positions_of_kind(resource.group(), resource.kind());
         let content = self.content(namespace);
         let [first, end] = [of_kind.start, of_kind.end]
@@ -217,13 +203,16 @@ impl Cluster {
         content[first..end].iter().copied()
     }
 
-    fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[u32] {
+    /// The objects that name an object in their fields and are related to it.
+    fn referrers(&self, resource: Resource, namespace: &str, name: &str) -> &[Related] {
         let referrers = self.indexes.referrers.get_or_init(|| {
-            let mut referrers = HashMap::<ObjectKey, Vec<u32>, FixedState>::default();
-            for resource in REFERRING {
-                for position in self.all(resource) {
-                    for key in references(&self.record(position)) {
-                        referrers.entry(key).or_default().push(position);
+            let mut referrers = HashMap::<ObjectKey, Vec<Related>, FixedState>::default();
+            for position in REFERRING.iter().flat_map(|resource| self.all(*resource)) {
+                let record = self.record(position);
+                for key in references(&record) {
+                    if let (_, Some(relation)) = relations(key.0, &record.body) {
+                        let related = Related { position, relation };
+                        referrers.entry(key).or_default().push(related);
                     }
                 }
             }
@@ -332,9 +321,21 @@ const REFERRED: [Resource; 5] = [
     Resource::Services,
 ];
 
+/// The relation of an object of a resource to one that names it in a field, and of that one to it, if any.
+const fn relations(named: Resource, naming: &Body) -> (Relation, Option<Relation>) {
+    match (named, naming) {
+        (Resource::IpAddresses, _) => (Relation::Follows, None),
+        (Resource::PersistentVolumes, _) => (Relation::Follows, None),
+        (Resource::PersistentVolumeClaims | Resource::PodGroups, Body::Pod(_)) => {
+            (Relation::Waits, Some(Relation::Read))
+        }
+        _ => (Relation::Read, Some(Relation::Follows)),
+    }
+}
+
 /// The keys of the objects that an object names in its fields.
 fn references(record: &Record) -> Vec<ObjectKey> {
-    let (own, cluster) = (&record.meta.namespace, &Arc::from(""));
+    let (own, none) = (&record.meta.namespace, &Arc::from(""));
     let one = |resource: Resource, namespace: &Arc<str>, name: Option<&Arc<str>>| -> Vec<ObjectKey> {
         let name = name.filter(|name| !name.is_empty());
         let key = name.map(|name| (resource, Arc::clone(namespace), Arc::clone(name)));
@@ -342,7 +343,7 @@ fn references(record: &Record) -> Vec<ObjectKey> {
     };
     match &*record.body {
         Body::Pod(pod) => {
-            let mut keys = one(Resource::Nodes, cluster, pod.node_name.known());
+            let mut keys = one(Resource::Nodes, none, pod.node_name.known());
             keys.extend(one(Resource::PodGroups, own, pod.pod_group.known()));
             let volumes = pod.volumes.known().into_iter().flatten();
             let names = volumes.filter_map(|volume| volume.claim_name(&record.meta.name));
@@ -351,7 +352,7 @@ fn references(record: &Record) -> Vec<ObjectKey> {
             keys
         }
         Body::PersistentVolumeClaim(claim) => {
-            one(Resource::PersistentVolumes, cluster, claim.volume_name.known())
+            one(Resource::PersistentVolumes, none, claim.volume_name.known())
         }
         Body::PersistentVolume(volume) => match volume.claim_ref.known() {
             Some(Some(claim)) => {
@@ -366,14 +367,14 @@ fn references(record: &Record) -> Vec<ObjectKey> {
         }
         Body::Service(service) => {
             let addresses = service.cluster_ips.known().into_iter().flatten();
-            let keys = addresses.flat_map(|address| one(Resource::IpAddresses, cluster, Some(address)));
+            let keys = addresses.flat_map(|address| one(Resource::IpAddresses, none, Some(address)));
             keys.collect()
         }
         Body::IpAddress(address) => match address.parent.known().filter(|parent| parent.is_service()) {
             Some(parent) => one(Resource::Services, &parent.namespace, Some(&parent.name)),
             None => Vec::new(),
         },
-        Body::VolumeAttachment(attachment) => one(Resource::Nodes, cluster, attachment.node_name.known()),
+        Body::VolumeAttachment(attachment) => one(Resource::Nodes, none, attachment.node_name.known()),
         _ => {
             let service = record.meta.labels.get("kubernetes.io/service-name");
             one(Resource::Services, own, service)

@@ -11,11 +11,10 @@ use kubegc_core::{OwnerReference, record::Resource};
 use kubegc_snapshot::ObjectView;
 
 use super::{
-    Owner,
+    Facts, Owner,
     edges::{DELETING, FLAWED, HAS_COLLECTOR_FINALIZER, UNRESOLVED_OWNER},
     relations::Relation,
 };
-use crate::Cluster;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Member {
@@ -43,7 +42,7 @@ impl Scope {
     /// # Complexity
     /// O(m log m) for m members.
     pub(crate) fn of(
-        cluster: &Cluster,
+        facts: &Facts,
         seeds: impl IntoIterator<Item = u32>,
         read: impl IntoIterator<Item = u32>,
     ) -> Self {
@@ -58,52 +57,51 @@ impl Scope {
                 if scope.members.contains_key(&position) {
                     continue;
                 }
-                if cluster.has(position, UNRESOLVED_OWNER) {
+                if facts.has(position, UNRESOLVED_OWNER) {
                     // The garbage collector may delete it.
                     pending.push_back(position);
                     continue;
                 }
                 scope.members.insert(position, Member::Context);
                 // Its owners can be looked up.
-                context.extend(cluster.edges.owners(position).filter_map(Owner::position));
+                context.extend(facts.edges.owners(position).filter_map(Owner::position));
                 continue;
             };
             if scope.members.insert(position, Member::Affected) == Some(Member::Affected) {
                 continue;
             }
-            let view = cluster.view(position);
-            if cluster.has(position, FLAWED) {
+            let view = facts.view(position);
+            if facts.has(position, FLAWED) {
                 scope.flawed.insert(position);
             }
-            pending.extend(cluster.edges.dependents(position));
-            for related in cluster.related(position) {
-                let is_terminating = cluster.has(related.position, DELETING);
+            pending.extend(facts.edges.dependents(position));
+            for related in facts.related(position) {
+                let is_terminating = facts.has(related.position, DELETING);
                 match related.relation {
                     Relation::Follows => pending.push_back(related.position),
                     Relation::Waits if is_terminating => pending.push_back(related.position),
                     Relation::Waits | Relation::Read => context.push(related.position),
                 }
             }
-            let references = view.owner_references().zip(cluster.edges.owners(position));
+            let references = view.owner_references().zip(facts.edges.owners(position));
             let references: Vec<(OwnerReference, Owner)> = references.collect();
             // If one owner prevents every decision, the collector never looks up the others.
             let never = references.iter().any(|(_, owner)| *owner == Owner::Never);
             for (reference, owner) in references {
-                if owner == Owner::Never && may_orphan(cluster, &reference)
-                    || owner == Owner::Unknown && never
+                if owner == Owner::Never && may_orphan(facts, &reference) || owner == Owner::Unknown && never
                 {
                     scope.out_of_reach.push((position, reference.clone()));
                 }
                 if owner == Owner::Unknown {
                     scope.unknown.push((position, reference.clone()));
                 }
-                let by_uid = cluster.positions_of(&reference.uid);
-                let by_name = cluster.owner_kind(&reference, view.namespace());
-                let by_name = by_name.and_then(|(kind, at)| cluster.find(kind, at, &reference.name));
+                let by_uid = facts.positions_of(&reference.uid);
+                let by_name = facts.owner_kind(&reference, view.namespace());
+                let by_name = by_name.and_then(|(kind, at)| facts.find(kind, at, &reference.name));
                 for owner in by_uid.chain(by_name) {
                     // An owner that waits for its dependents can be removed when they are. A Job counts its
                     // pods and may delete others of them.
-                    if waits(cluster, owner) || counts(cluster, view, owner) {
+                    if waits(facts, owner) || counts(facts, view, owner) {
                         pending.push_back(owner);
                     } else {
                         context.push(owner);
@@ -126,19 +124,19 @@ impl Scope {
 }
 
 /// Whether an owner that is missing from the dump may exist and orphan its dependents.
-fn may_orphan(cluster: &Cluster, reference: &OwnerReference) -> bool {
-    let is_in_dump = cluster.positions_of(&reference.uid).next().is_some();
-    let kind = cluster.owner_kind(reference, "");
-    !is_in_dump && kind.is_some_and(|(kind, _)| cluster.is_unlisted(kind, ""))
+fn may_orphan(facts: &Facts, reference: &OwnerReference) -> bool {
+    let is_in_dump = facts.positions_of(&reference.uid).next().is_some();
+    let kind = facts.owner_kind(reference, "");
+    !is_in_dump && kind.is_some_and(|(kind, _)| facts.is_unlisted(kind, ""))
 }
 
 /// Whether a Job counts a pod: it has the finalizer, and an owner is a Job.
-fn counts(cluster: &Cluster, pod: ObjectView<'_>, owner: u32) -> bool {
+fn counts(facts: &Facts, pod: ObjectView<'_>, owner: u32) -> bool {
     let mut finalizers = pod.finalizers();
-    finalizers.any(|name| **name == *TRACKING_FINALIZER) && cluster.resource_at(owner) == Some(Resource::Jobs)
+    finalizers.any(|name| **name == *TRACKING_FINALIZER) && facts.resource_at(owner) == Some(Resource::Jobs)
 }
 
 /// Whether an object is terminating and waits for the garbage collector.
-fn waits(cluster: &Cluster, position: u32) -> bool {
-    cluster.has(position, DELETING) && cluster.has(position, HAS_COLLECTOR_FINALIZER)
+fn waits(facts: &Facts, position: u32) -> bool {
+    facts.has(position, DELETING) && facts.has(position, HAS_COLLECTOR_FINALIZER)
 }

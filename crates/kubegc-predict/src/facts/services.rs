@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::Details;
 
-use crate::Cluster;
+use super::Facts;
 
 /// Namespace and name of a Service.
 pub(super) type ServiceName = (Arc<str>, Arc<str>);
@@ -35,7 +35,7 @@ fn ready(endpoints: &[Option<bool>], are_all: bool, why_not: impl FnOnce() -> St
     (are_all && !endpoints.contains(&None)).then(|| Err(why_not()))
 }
 
-impl Cluster {
+impl Facts {
     /// Why no request reaches a Service; `None` if requests reach it, or if the dump does not show it.
     pub(super) fn service_failure(&self, service: &ServiceName) -> Option<Failure> {
         let (namespace, name) = service;

@@ -7,9 +7,9 @@ use kubegc_core::{
     record::{Body, Condition, Record},
 };
 
-use crate::Cluster;
+use super::Facts;
 
-impl Cluster {
+impl Facts {
     /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
     /// were taken.
     pub(crate) fn newest_time(&self) -> Timestamp {

@@ -1,9 +1,27 @@
-//! Assumptions of a node forecast, for facts that are missing.
+//! The settings of a node forecast, and its assumptions for facts that are missing.
 
-use kubegc_core::KubernetesVersion;
+use kubegc_core::{KubernetesVersion, Timestamp};
 use kubegc_node::Bytes;
 
 use crate::words::variant_name;
+
+/// The settings of a node forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeFrame {
+    pub now: Timestamp,
+    /// By how much the image file system fills in an hour; zero if nothing is known of it.
+    pub growth_bytes_per_hour: u64,
+}
+
+impl NodeFrame {
+    /// A forecast from now on, with an unknown growth rate.
+    pub const fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            growth_bytes_per_hour: 0,
+        }
+    }
+}
 
 /// Knowledge about the use of images before the forecast.
 #[non_exhaustive]

@@ -83,20 +83,12 @@ impl Disk {
 
 /// The most bytes of a capacity that are less than an amount; `None` if none are, or without a capacity.
 fn most_below(amount: Quantity, capacity: u64) -> Option<u64> {
-    let is_below = |bytes: u64| Quantity::binary_si(bytes) < amount;
-    if capacity == 0 || !is_below(0) {
+    if capacity == 0 || amount.is_negative() || amount.is_zero() {
         return None;
     }
-    // Halve between the two. At most 64 rounds.
-    let (mut below, mut above) = (0, capacity.saturating_add(1));
-    while above - below > 1 {
-        let middle = below + (above - below) / 2;
-        match is_below(middle) {
-            true => below = middle,
-            false => above = middle,
-        }
-    }
-    Some(below)
+    let whole = amount.rounded_up(0).as_i64();
+    // A greater amount exceeds every capacity.
+    Some(whole.map_or(capacity, |whole| capacity.min(whole.unsigned_abs() - 1)))
 }
 
 /// Time to write a number of bytes, rounded up to a second. The rate is not zero.

@@ -19,25 +19,7 @@ use kubegc_node::{
     semantics::behavior,
 };
 
-use super::{Assumption, Disk, RecordsKnown};
-
-/// The settings of a node forecast.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct NodeFrame {
-    pub now: Timestamp,
-    /// By how much the image file system fills in an hour; zero if nothing is known of it.
-    pub growth_bytes_per_hour: u64,
-}
-
-impl NodeFrame {
-    /// A forecast from now on, with an unknown growth rate.
-    pub const fn at(now: Timestamp) -> Self {
-        Self {
-            now,
-            growth_bytes_per_hour: 0,
-        }
-    }
-}
+use super::{Assumption, Disk, NodeFrame, RecordsKnown};
 
 /// The next actions of a node's collector. Plans are those of `kubegc-node`; each is computed on the state
 /// that the previous one leaves.

@@ -14,8 +14,8 @@ mod report;
 pub(crate) mod units;
 mod what_if;
 
-pub use assumption::{Assumption, RecordsKnown};
+pub use assumption::{Assumption, NodeFrame, RecordsKnown};
 pub use change::{Change, Growth};
 pub use disk::{Disk, Due};
-pub use forecast::{ImageInUseByDigest, NodeForecast, NodeFrame, PressureForecast, node_forecast};
+pub use forecast::{ImageInUseByDigest, NodeForecast, PressureForecast, node_forecast};
 pub use what_if::{WhatIf, what_if};

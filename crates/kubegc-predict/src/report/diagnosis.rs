@@ -7,10 +7,10 @@ use indexmap::IndexMap;
 use kubegc_control_plane::finalizers;
 use kubegc_core::{ObjectRef, Timestamp, printable};
 
-use super::sentences::detail;
 use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
+    judge::detail,
     lines::Lines,
     words::{moment, number, span},
 };

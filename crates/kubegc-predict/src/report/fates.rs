@@ -5,11 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubegc_control_plane::Refusals;
 use kubegc_core::Uid;
 
-use super::sentences::{missing_text, own_reasons, sentence};
 use crate::{
     Fate, Forecast, ObjectFate, Outcomes,
     facts::deletion_requested_at,
-    fate::missing_fact,
+    judge::{missing_fact, missing_text, own_reasons, sentence},
     words::{Name, moment, span},
 };
 

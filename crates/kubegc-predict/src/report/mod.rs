@@ -13,11 +13,9 @@ mod page;
 mod question;
 mod reasons;
 mod sarif;
-mod sentences;
 mod status;
 mod text;
 mod timeline;
 mod tree;
 
-pub(crate) use sentences::sentence;
 pub use text::Detail;

@@ -6,8 +6,10 @@ use kubegc_controllers::default_controllers;
 use kubegc_core::{KubernetesVersion, ObjectRef};
 
 use super::text::Text;
-use crate::words::{Name, counted, later, moment, names_of_kind};
-use crate::{Forecast, fate::Finding};
+use crate::{
+    Finding, Forecast,
+    words::{Name, counted, later, moment, names_of_kind},
+};
 
 impl Text<'_> {
     /// Writes the next scheduled reconcile, warnings, findings and assumptions.

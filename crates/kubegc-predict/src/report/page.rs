@@ -10,11 +10,11 @@ use kubegc_core::printable;
 use super::{
     fates::{counts, fate_rows},
     notes::{assumptions, notes},
-    sentences::detail,
     tree::{DEPTH_MAX, Relation, Row, rows},
 };
 use crate::{
     Fate, Forecast,
+    judge::detail,
     lines::Lines,
     words::{moment, names_of_kind, number},
 };

@@ -12,8 +12,7 @@ use super::{
     tree::{DEPTH_MAX, Row, rows},
 };
 use crate::{
-    Finding, Forecast, ObjectFate, Step,
-    fate::Missing,
+    Finding, Forecast, Missing, ObjectFate, Step,
     lines::{Lines, line_text},
     words::{Name, counted, moment, names_of_kind, number, span},
 };

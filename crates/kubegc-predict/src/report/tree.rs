@@ -5,8 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Uid;
 
-use super::sentences::sentence;
-use crate::{Forecast, ObjectFate, words::Name};
+use crate::{Forecast, ObjectFate, judge::sentence, words::Name};
 
 /// Rows deeper than this are indented no further.
 pub(super) const DEPTH_MAX: usize = 24;

@@ -9,12 +9,13 @@ use kubegc_sim::{ApiServer, Response, StoredObject};
 use kubegc_snapshot::{Details, ObjectView, QuotaDetails};
 use serde_json::{Map, json};
 
-use crate::{Cluster, Fate, ObjectFate, run};
+use super::{Fate, ObjectFate};
+use crate::{facts::Facts, simulate::stored};
 
 /// Why the API server refuses to create a deleted object again; `None` if it creates it. There is a server
 /// for each namespace, in which objects are created one after another.
 pub(crate) fn refused_creation(
-    cluster: &Cluster,
+    facts: &Facts,
     fates: &[ObjectFate],
     servers: &mut BTreeMap<Arc<str>, Option<ApiServer>>,
     deleted: &ObjectFate,
@@ -22,27 +23,27 @@ pub(crate) fn refused_creation(
     let namespace = &deleted.object.namespace;
     let known = servers.entry(Arc::clone(namespace));
     let server = known
-        .or_insert_with(|| server(cluster, fates, namespace))
+        .or_insert_with(|| server(facts, fates, namespace))
         .as_mut()?;
-    let object = cluster.view(deleted.position);
+    let object = facts.view(deleted.position);
     refusal(&server.create(object.kind_id()?, namespace, renewed(object)))
 }
 
 /// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.
-fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
-    let mut server = cluster.empty_server.clone();
+fn server(facts: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
+    let mut server = facts.empty_server.clone();
     let mut has_quotas = false;
-    let is_of_namespace = |at: &u32| **cluster.view(*at).namespace() == *namespace;
-    for position in cluster.named("", "ResourceQuota").filter(is_of_namespace) {
-        let object = cluster.view(position);
+    let is_of_namespace = |at: &u32| **facts.view(*at).namespace() == *namespace;
+    for position in facts.named("", "ResourceQuota").filter(is_of_namespace) {
+        let object = facts.view(position);
         if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id(), object.details())
             && let Some(body) = limits(amounts)
         {
-            let stored = StoredObject::new(object.meta().into(), Some(body.into()));
-            has_quotas |= server.insert(kind, stored).is_ok();
+            let quota = StoredObject::new(object.meta().into(), Some(body.into()));
+            has_quotas |= server.insert(kind, quota).is_ok();
         }
     }
-    if !has_quotas && !cluster.has_reviewers {
+    if !has_quotas && !facts.has_reviewers {
         return None;
     }
     // Quotas no longer count them.
@@ -51,7 +52,7 @@ fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<Ap
         .iter()
         .filter(|fate| has_quotas && *fate.object.namespace == *namespace);
     for fate in counted.filter(is_deleted) {
-        let object = cluster.view(fate.position);
+        let object = facts.view(fate.position);
         if let Some(kind) = object.kind_id()
             && server.insert(kind, renewed(object)).is_ok()
         {
@@ -62,7 +63,7 @@ fn server(cluster: &Cluster, fates: &[ObjectFate], namespace: &str) -> Option<Ap
             server.delete_with(kind, namespace, &fate.object.name, &options);
         }
     }
-    add_namespace(cluster, &mut server, namespace);
+    add_namespace(facts, &mut server, namespace);
     Some(server)
 }
 
@@ -96,13 +97,13 @@ fn renewed(object: ObjectView<'_>) -> StoredObject {
         owner_references: Default::default(),
         ..object.meta()
     };
-    run::stored(object, meta.into(), &mut None)
+    stored(object, meta.into(), &mut None)
 }
 
 /// Webhooks and policies select namespaces by their labels. A terminating one refuses all new objects.
-fn add_namespace(cluster: &Cluster, server: &mut ApiServer, namespace: &str) {
-    let position = cluster.by_name(Resource::Namespaces, "", namespace);
-    let object = position.map(|at| cluster.view(at));
+fn add_namespace(facts: &Facts, server: &mut ApiServer, namespace: &str) {
+    let position = facts.by_name(Resource::Namespaces, "", namespace);
+    let object = position.map(|at| facts.view(at));
     if let Some(object) = object
         && let Some(kind) = object.kind_id()
     {
@@ -120,7 +121,7 @@ fn refusal(response: &Response) -> Option<Refusal> {
     })
 }
 
-impl Cluster {
+impl Facts {
     /// The refusal of the removal of finalizers of an object, by its owner or by hand, if the dump shows it.
     pub(crate) fn refused_removal(&self, position: u32) -> Option<Refusal> {
         if !self.has_reviewers {

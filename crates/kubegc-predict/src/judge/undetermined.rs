@@ -15,11 +15,8 @@ use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use kubegc_core::{ObjectRef, OwnerReference, Uid};
 
-use crate::{
-    Cluster, Outcomes,
-    facts::{HAS_CONTENT, Owner, Related, Relation, Scope},
-    fate::Missing,
-};
+use super::{Missing, Outcomes};
+use crate::facts::{Facts, HAS_CONTENT, Owner, Related, Relation, Scope};
 
 /// Maximum number of missing facts that are listed for one object.
 pub(crate) const MISSING_LISTED_MAX: usize = 100;
@@ -87,19 +84,19 @@ pub(crate) enum Held {
 ///
 /// # Complexity
 /// O(h log n) for h held objects and their owners among n objects.
-pub(crate) fn hold_waiting(cluster: &Cluster, reactions: &mut BTreeMap<u32, Reaction>) {
+pub(crate) fn hold_waiting(facts: &Facts, reactions: &mut BTreeMap<u32, Reaction>) {
     let held = reactions.iter().filter(|(_, reaction)| reaction.held > Held::No);
     let mut pending: Vec<u32> = held.map(|(&position, _)| position).collect();
     while let Some(position) = pending.pop() {
         let Some(held) = reactions.get(&position).map(|reaction| reaction.held) else {
             continue;
         };
-        let owners = cluster.edges.owners(position).filter_map(Owner::position);
-        let owners = owners.filter(|owner| blocks_owner(cluster, position, *owner));
+        let owners = facts.edges.owners(position).filter_map(Owner::position);
+        let owners = owners.filter(|owner| blocks_owner(facts, position, *owner));
         let has_content = |related: &Related| {
-            related.relation == Relation::Waits && cluster.has(related.position, HAS_CONTENT)
+            related.relation == Relation::Waits && facts.has(related.position, HAS_CONTENT)
         };
-        let related = cluster.related(position).into_iter().filter(has_content);
+        let related = facts.related(position).into_iter().filter(has_content);
         let related = related.map(|related| (related.position, false));
         for (at, is_owner) in owners.map(|owner| (owner, true)).chain(related) {
             let Some(reaction) = reactions.get_mut(&at) else {
@@ -130,24 +127,24 @@ pub(crate) type Sources = BTreeMap<Missing, Vec<u32>>;
 /// O(l + e) for l facts listed in all and e references of the objects that they are listed for, each counted
 /// once a fact.
 pub(crate) fn spread(
-    cluster: &Cluster,
+    facts: &Facts,
     scope: &Scope,
     reactions: &BTreeMap<u32, Reaction>,
     mut sources: Sources,
 ) -> BTreeMap<u32, (Vec<Missing>, Outcomes)> {
     let (mut out_of_reach, mut apart) = (BTreeSet::new(), BTreeSet::new());
     for (position, reference) in &scope.unknown {
-        let missing = missing_owner(cluster, *position, reference);
+        let missing = missing_owner(facts, *position, reference);
         sources.entry(missing).or_default().push(*position);
     }
     for (position, reference) in &scope.out_of_reach {
-        let missing = missing_owner(cluster, *position, reference);
+        let missing = missing_owner(facts, *position, reference);
         out_of_reach.insert(missing.clone());
         sources.entry(missing).or_default().push(*position);
     }
     for &position in &scope.flawed {
-        let object = cluster.object_ref(position);
-        let missing = match cluster.kind_id(&object.api_version, &object.kind) {
+        let object = facts.object_ref(position);
+        let missing = match facts.kind_id(&object.api_version, &object.kind) {
             Some(_) => Missing::Flawed { object },
             None => Missing::Kind { owner: object },
         };
@@ -209,7 +206,7 @@ pub(crate) fn spread(
             // Runs may differ in the other finalizers of an object that is held.
             if reaction.held != Held::Certainly {
                 let known = reached.entry(position);
-                let (facts, outcomes) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
+                let (numbers, outcomes) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
                 if only_releases && direct.contains(&position) {
                     *outcomes = outcomes.or(Outcomes::RELEASED);
                 } else if let Some(refused) = refused {
@@ -222,11 +219,11 @@ pub(crate) fn spread(
                         || unless_removed && !is_kept;
                     *outcomes = outcomes.or(reaction.possible(is_deleted));
                 }
-                if facts.last() != Some(&number) {
-                    if facts.len() >= MISSING_LISTED_MAX {
+                if numbers.last() != Some(&number) {
+                    if numbers.len() >= MISSING_LISTED_MAX {
                         continue;
                     }
-                    facts.push(number);
+                    numbers.push(number);
                 }
             }
             // Only its owners depend on whether an object that no run deletes is released.
@@ -238,31 +235,31 @@ pub(crate) fn spread(
                     let reaction = reactions.get(at);
                     reaction.is_some_and(|one| one.waits || one.is_removed() || one.differs)
                 };
-                let has_content = |position: u32| cluster.has(position, HAS_CONTENT);
+                let has_content = |position: u32| facts.has(position, HAS_CONTENT);
                 let is_affected = |related: &Related| match related.relation {
                     // The content of a namespace or definition is deleted once that is terminating.
                     Relation::Follows => via == Via::Other || !has_content(position),
                     Relation::Waits => may_be_removed(&related.position),
                     Relation::Read => false,
                 };
-                let related = cluster.related(position).into_iter().filter(is_affected);
+                let related = facts.related(position).into_iter().filter(is_affected);
                 pending.extend(related.map(|related| match related.relation {
                     Relation::Waits if has_content(related.position) => (related.position, Via::Waiting),
                     _ => (related.position, Via::Other),
                 }));
             }
-            let dependents = cluster.edges.dependents(position).iter().copied();
+            let dependents = facts.edges.dependents(position).iter().copied();
             let dependents = dependents
                 .filter(|at| !everywhere || reactions.get(at).is_some_and(|reaction| !reaction.is_target));
             // The dependents that block a waiting owner are deleted, even if the owner also waits for others.
             let dependents = dependents
-                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(cluster, *at, position))
+                .filter(|at| !of_cleanup || via == Via::Other || !blocks_owner(facts, *at, position))
                 .filter(|at| {
                     let stays = of_policy && via == Via::Waiting;
                     !only_keeps && (!stays || reactions.get(at).is_some_and(is_deleted))
                 });
             pending.extend(dependents.map(|dependent| (dependent, Via::Other)));
-            let owners = cluster.edges.owners(position).filter_map(Owner::position);
+            let owners = facts.edges.owners(position).filter_map(Owner::position);
             let owners = owners.filter(|owner| reactions.get(owner).is_some_and(|one| one.waits));
             pending.extend(owners.map(|owner| (owner, Via::Waiting)));
         }
@@ -272,15 +269,15 @@ pub(crate) fn spread(
         // Differences that no owner explains, such as a namespace that waits for its content, may depend on
         // any of them.
         let known = reached.entry(position);
-        let (facts, _) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
-        if facts.is_empty() {
-            facts.extend(0..sources.len().min(MISSING_LISTED_MAX));
+        let (numbers, _) = known.or_insert_with(|| (Vec::new(), reaction.outcomes));
+        if numbers.is_empty() {
+            numbers.extend(0..sources.len().min(MISSING_LISTED_MAX));
         }
     }
     let sources: Vec<&Missing> = sources.keys().collect();
-    reached.retain(|_, (facts, _)| !facts.is_empty());
-    let undetermined = reached.into_iter().map(|(position, (facts, outcomes))| {
-        let listed = facts.into_iter().map(|number| sources[number].clone());
+    reached.retain(|_, (numbers, _)| !numbers.is_empty());
+    let undetermined = reached.into_iter().map(|(position, (numbers, outcomes))| {
+        let listed = numbers.into_iter().map(|number| sources[number].clone());
         (position, (listed.collect(), outcomes))
     });
     undetermined.collect()
@@ -296,8 +293,8 @@ enum Via {
 }
 
 /// Whether a dependent blocks the deletion of an owner.
-fn blocks_owner(cluster: &Cluster, dependent: u32, owner: u32) -> bool {
-    let (dependent, owner) = (cluster.view(dependent), cluster.view(owner));
+fn blocks_owner(facts: &Facts, dependent: u32, owner: u32) -> bool {
+    let (dependent, owner) = (facts.view(dependent), facts.view(owner));
     let mut references = dependent.owner_references();
     references.any(|reference| reference.uid == *owner.uid() && reference.block_owner_deletion == Some(true))
 }
@@ -318,9 +315,9 @@ fn claim(missing: &Missing) -> Option<(Place<'_>, &Uid)> {
     }
 }
 
-fn missing_owner(cluster: &Cluster, dependent: u32, reference: &OwnerReference) -> Missing {
-    let own = cluster.view(dependent).namespace();
-    let kind = cluster.owner_kind(reference, own);
+fn missing_owner(facts: &Facts, dependent: u32, reference: &OwnerReference) -> Missing {
+    let own = facts.view(dependent).namespace();
+    let kind = facts.owner_kind(reference, own);
     let owner = ObjectRef {
         kind: Arc::clone(&reference.kind),
         api_version: Arc::clone(&reference.api_version),

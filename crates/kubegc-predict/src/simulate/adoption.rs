@@ -6,7 +6,8 @@ use kubegc_core::{
     record::{Body, Record, Resource},
 };
 
-use crate::{Cluster, judge::end};
+use super::end;
+use crate::facts::Facts;
 
 /// The resources whose objects are adopted, each with those of the owners.
 const ADOPTED: [(Resource, Resource); 3] = [
@@ -15,7 +16,7 @@ const ADOPTED: [(Resource, Resource); 3] = [
     (Resource::ReplicaSets, Resource::Deployments),
 ];
 
-impl Cluster {
+impl Facts {
     /// The owners that may adopt an object that has lost the controller of the dump in a simulation.
     ///
     /// # Complexity

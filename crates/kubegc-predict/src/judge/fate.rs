@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use kubegc_core::{ObjectRef, OwnerReference};
 use serde::Serialize;
 
+use super::{Outcomes, Wait};
 use crate::{
-    Outcomes, Wait,
     error::question,
     trace::{Actor, Refusal},
     words::{each_shown, quoted, shown, some_of, span},

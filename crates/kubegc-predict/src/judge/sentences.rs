@@ -4,10 +4,7 @@ use std::collections::BTreeSet;
 
 use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
 
-use crate::{
-    Fate,
-    fate::{Missing, add_list},
-};
+use super::{Fate, Missing, add_list};
 
 /// The sentence that follows the name of a fate.
 pub(crate) fn sentence(fate: &Fate) -> String {
@@ -25,7 +22,7 @@ pub(crate) fn sentence(fate: &Fate) -> String {
 }
 
 /// The sentence about the fate of an object, with the missing facts.
-pub(super) fn detail(fate: &Fate, of: &ObjectRef) -> String {
+pub(crate) fn detail(fate: &Fate, of: &ObjectRef) -> String {
     let Fate::Undetermined { missing, .. } = fate else {
         return sentence(fate);
     };
@@ -37,7 +34,7 @@ pub(super) fn detail(fate: &Fate, of: &ObjectRef) -> String {
 }
 
 /// The facts that controllers need to decide about the object itself.
-pub(super) fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
+pub(crate) fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
     let own = missing.iter().filter_map(|missing| match missing {
         Missing::Controller { object, reason } if *object == *of => Some(&**reason),
         _ => None,
@@ -48,7 +45,7 @@ pub(super) fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
 
 /// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts
 /// are about the object itself.
-pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
+pub(crate) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     let own_end = missing.iter().find_map(|missing| match missing {
         Missing::Ending { pod, reason } if *pod == *of => Some(reason),
         _ => None,
@@ -80,4 +77,18 @@ pub(super) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
     });
     let unknown: Vec<String> = unknown.collect::<BTreeSet<_>>().into_iter().collect();
     unknown.join("; ")
+}
+
+/// A fate as the end of a sentence.
+pub(crate) fn fate_text(fate: &Fate) -> String {
+    match fate {
+        Fate::Deleted { .. } => "is deleted".to_owned(),
+        Fate::Kept => "is kept".to_owned(),
+        Fate::Released { .. } => format!("is kept and {}", sentence(fate)),
+        Fate::Terminating { .. } => format!("is terminating, {}", sentence(fate)),
+        Fate::Undetermined { outcomes, missing } => {
+            let missing: Vec<String> = missing.iter().take(3).map(ToString::to_string).collect();
+            format!("is undetermined ({outcomes}): unknown is {}", missing.join("; "))
+        }
+    }
 }

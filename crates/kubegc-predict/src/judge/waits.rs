@@ -12,8 +12,9 @@ use kubegc_objects::{Graph, Reason, graph::NodeId};
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::ObjectView;
 
+use super::{BlockedBy, Blocking, Remaining, Wait};
 use crate::{
-    BlockedBy, Blocking, Cluster, Remaining, Wait, facts::deletion_requested_at, unknown::kubelet_of,
+    facts::{Facts, deletion_requested_at},
     words::span,
 };
 
@@ -22,7 +23,7 @@ use crate::{
 /// # Complexity
 /// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
 pub(crate) fn waits_for(
-    cluster: &Cluster,
+    facts: &Facts,
     simulation: &Simulation,
     refusals: &Refusals<'_>,
     object: ObjectView<'_>,
@@ -38,14 +39,14 @@ pub(crate) fn waits_for(
         _ => true,
     });
     waits.extend_from_slice(&conversions);
-    let runs = |owner: Owner| cluster.assumptions.runs(owner.name());
+    let runs = |owner: Owner| facts.assumptions.runs(owner.name());
     for name in &end.finalizers {
         if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
             continue;
         }
         waits.push(match &**name {
             metadata::FINALIZER_FOREGROUND if runs(Owner::GarbageCollector) => Wait::Dependents {
-                blocking: blocking(cluster, simulation, refusals, &end.uid),
+                blocking: blocking(facts, simulation, refusals, &end.uid),
             },
             CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
                 finalizer: Arc::clone(name),
@@ -54,7 +55,7 @@ pub(crate) fn waits_for(
                 }),
                 pods_are_first: false,
             },
-            _ => removal(cluster, simulation, object, name),
+            _ => removal(facts, simulation, object, name),
         });
     }
     if is("", "Namespace") {
@@ -68,7 +69,7 @@ pub(crate) fn waits_for(
                 "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
                     waits.extend(content(simulation, refusals, object, end, &conversions));
                 }
-                _ => waits.push(removal(cluster, simulation, object, &name.into())),
+                _ => waits.push(removal(facts, simulation, object, &name.into())),
             }
         }
     }
@@ -78,12 +79,12 @@ pub(crate) fn waits_for(
         let record = object.record();
         let node = record.pod().and_then(|pod| pod.node_name.known());
         let node = node.filter(|name| !name.is_empty()).cloned();
-        let is_lost = |node: &Arc<str>| kubelet_of(cluster, node) == Some(false);
+        let is_lost = |node: &Arc<str>| facts.kubelet_runs(node) == Some(false);
         // The grace period ended so long before the simulation that the kubelet would have acted.
         let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < simulation.plane.began();
         let (node, overdue_since) = match (node, ends_at.filter(is_overdue)) {
             (Some(node), _) if is_lost(&node) => (Some(node), None),
-            _ if is("", "Pod") && !cluster.assumptions.pods_end => (None, None),
+            _ if is("", "Pod") && !facts.assumptions.pods_end => (None, None),
             (Some(node), Some(since)) => (Some(node), Some(since)),
             _ => {
                 waits.push(Wait::Grace { ends_at });
@@ -131,19 +132,14 @@ fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &O
 }
 
 /// The dependents that block the deletion of an owner in the foreground.
-fn blocking(
-    cluster: &Cluster,
-    simulation: &Simulation,
-    refusals: &Refusals<'_>,
-    owner: &Uid,
-) -> Vec<Blocking> {
+fn blocking(facts: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, owner: &Uid) -> Vec<Blocking> {
     let graph = simulation.plane.collector().graph();
     let objects = blocking_nodes(graph, owner).into_iter().map(|node| {
         let object = graph.identity(node);
         let refused = refusals.about(&object.uid).find(|step| *step.object == object);
         let because = match refused.and_then(|step| step.failure.clone()) {
             Some(refusal) => Some(BlockedBy::Refused(refusal)),
-            None => unserved_owner(cluster, &object).map(BlockedBy::OwnerNotServed),
+            None => unserved_owner(facts, &object).map(BlockedBy::OwnerNotServed),
         };
         Blocking { object, because }
     });
@@ -159,12 +155,12 @@ fn blocking_nodes(graph: &Graph, owner: &Uid) -> Vec<NodeId> {
 }
 
 /// apiVersion and kind of an owner of an object that the API server does not serve.
-fn unserved_owner(cluster: &Cluster, object: &ObjectRef) -> Option<String> {
-    let position = cluster.positions_of(&object.uid).next()?;
-    let mut references = cluster.view(position).owner_references();
+fn unserved_owner(facts: &Facts, object: &ObjectRef) -> Option<String> {
+    let position = facts.positions_of(&object.uid).next()?;
+    let mut references = facts.view(position).owner_references();
     let unserved = references.find(|one| {
         let (api_version, kind) = (&one.api_version, &one.kind);
-        cluster.kind_id(api_version, kind).is_none() && cluster.is_unserved(api_version, kind)
+        facts.kind_id(api_version, kind).is_none() && facts.is_unserved(api_version, kind)
     })?;
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
@@ -224,9 +220,9 @@ fn content(
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(cluster: &Cluster, simulation: &Simulation, object: ObjectView<'_>, name: &Arc<str>) -> Wait {
+fn removal(facts: &Facts, simulation: &Simulation, object: ObjectView<'_>, name: &Arc<str>) -> Wait {
     let known = finalizers::find(name);
-    let assumptions = &cluster.assumptions;
+    let assumptions = &facts.assumptions;
     let (reason, is_undecided) = match known.map(|known| known.owner) {
         Some(Owner::Controller(controller)) if assumptions.runs(controller) => {
             kept(simulation, object, controller)
@@ -234,7 +230,7 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: ObjectView<'_>, n
         None | Some(Owner::ApiServer) => (None, false),
         Some(Owner::GarbageCollector) if assumptions.runs(Owner::GarbageCollector.name()) => (None, false),
         Some(Owner::External(_) | Owner::Operator(_)) if assumptions.releases(name) => (None, false),
-        Some(owner) => (Some(idle(cluster, simulation, object, owner, name)), false),
+        Some(owner) => (Some(idle(facts, simulation, object, owner, name)), false),
     };
     Wait::Finalizer {
         name: Arc::clone(name),
@@ -246,13 +242,13 @@ fn removal(cluster: &Cluster, simulation: &Simulation, object: ObjectView<'_>, n
 
 /// Why the owner of a finalizer does not act.
 fn idle(
-    cluster: &Cluster,
+    facts: &Facts,
     simulation: &Simulation,
     object: ObjectView<'_>,
     owner: Owner,
     finalizer: &str,
 ) -> String {
-    let Some(silent) = cluster.silent_owner(owner, finalizer) else {
+    let Some(silent) = facts.silent_owner(owner, finalizer) else {
         return "it is assumed not to act".to_owned();
     };
     let lasted = deletion_requested_at(&object.meta()).map(|since| simulation.plane.began().since(since));

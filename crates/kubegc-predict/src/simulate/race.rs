@@ -12,19 +12,19 @@ use kubegc_objects::{
 };
 use kubegc_sim::rng::Rng;
 
-use crate::run::ClientDelete;
+use super::ClientDelete;
 
 /// A simulation whose next step is a choice.
 #[derive(Clone)]
-pub(super) struct Race<'a> {
-    pub(super) simulation: Simulation,
-    pub(super) in_flight: Vec<Call>,
-    pub(super) client: &'a [ClientDelete<'a>],
-    pub(super) done: usize,
+pub(crate) struct Race<'a> {
+    pub(crate) simulation: Simulation,
+    pub(crate) in_flight: Vec<Call>,
+    pub(crate) client: &'a [ClientDelete<'a>],
+    pub(crate) done: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Choice {
+pub(crate) enum Choice {
     Client,
     Call(usize),
     /// A watch of the collector delivers the next change of a kind.
@@ -34,7 +34,7 @@ pub(super) enum Choice {
 impl Race<'_> {
     /// Assigns queued keys to idle workers, then returns the possible steps. If there are none, the time
     /// advances; the result is empty when nothing is pending.
-    pub(super) fn choices(&mut self) -> Vec<Choice> {
+    pub(crate) fn choices(&mut self) -> Vec<Choice> {
         loop {
             let retry_at = self.poll();
             self.simulation.plane.observe(&mut self.simulation.server);
@@ -67,7 +67,7 @@ impl Race<'_> {
         }
     }
 
-    pub(super) fn perform(&mut self, choice: Choice) {
+    pub(crate) fn perform(&mut self, choice: Choice) {
         match choice {
             Choice::Client => {
                 let delete = &self.client[self.done];
@@ -87,7 +87,7 @@ impl Race<'_> {
         }
     }
 
-    pub(super) fn run(&mut self, rng: &mut Rng, choices_max: usize) {
+    pub(crate) fn run(&mut self, rng: &mut Rng, choices_max: usize) {
         for _ in 0..choices_max {
             let choices = self.choices();
             if choices.is_empty() {
@@ -99,7 +99,7 @@ impl Race<'_> {
     }
 
     /// A digest of all state that affects the fates.
-    pub(super) fn fingerprint(&self) -> u128 {
+    pub(crate) fn fingerprint(&self) -> u128 {
         let server = &self.simulation.server;
         let collector = self.simulation.plane.collector();
         let mut hasher = FixedState::default().build_hasher();

@@ -2,20 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use kubegc_control_plane::kubelet_runs;
 use kubegc_controllers::MayChange;
 use kubegc_core::{
     ApiResource,
     record::{Record, Resource},
 };
 
+use super::{Missing, missing_fact, undetermined::Sources};
 use crate::{
-    Cluster,
-    facts::{HAS_CONTENT, Relation},
-    fate::{Missing, missing_fact},
-    judge::end,
-    run::Simulated,
-    undetermined::Sources,
+    facts::{Facts, HAS_CONTENT, Relation},
+    simulate::{Simulated, end},
 };
 
 impl Simulated<'_> {
@@ -24,7 +20,7 @@ impl Simulated<'_> {
     /// Without `everything`, they are those about objects that changed, or that follow one that did: the
     /// actions of controllers on other objects are independent of the deletes.
     pub(crate) fn missing(&self, everything: bool) -> (Sources, Vec<u32>) {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let mut sources: Sources = self.contents().collect();
         sources.extend(self.policies());
         let mut beginnings = Vec::new();
@@ -44,27 +40,27 @@ impl Simulated<'_> {
         if !everything {
             return (sources, Vec::new());
         }
-        for position in cluster.all(Resource::Pods).filter(|at| meant.contains(at)) {
-            if let Some(reason) = unknown_end(cluster, &cluster.record(position))
+        for position in facts.all(Resource::Pods).filter(|at| meant.contains(at)) {
+            if let Some(reason) = unknown_end(facts, &facts.record(position))
                 && self.is_deleted(position)
             {
-                let pod = cluster.object_ref(position);
+                let pod = facts.object_ref(position);
                 sources.insert(Missing::Ending { pod, reason }, vec![position]);
                 beginnings.push(position);
             }
         }
-        let affected = cluster.affected_by(beginnings).into_iter();
+        let affected = facts.affected_by(beginnings).into_iter();
         (sources, affected.filter(|at| !meant.contains(at)).collect())
     }
 
     /// The objects that changed in the simulation, and those that follow one that did.
     fn changed_or_following(&self) -> BTreeSet<u32> {
         let changes = self.primary.plane.steps().iter().flat_map(|step| &step.changes);
-        let changed = changes.flat_map(|change| self.cluster.positions_of(&change.object.uid));
+        let changed = changes.flat_map(|change| self.facts.positions_of(&change.object.uid));
         let changed: BTreeSet<u32> = changed.collect();
         let mut found = changed.clone();
         for position in changed {
-            let related = self.cluster.related(position).into_iter();
+            let related = self.facts.related(position).into_iter();
             let followers = related.filter(|related| related.relation == Relation::Follows);
             found.extend(followers.map(|related| related.position));
         }
@@ -74,26 +70,26 @@ impl Simulated<'_> {
     /// The namespaces and CustomResourceDefinitions that are removed though the dump may lack content of
     /// them.
     fn contents(&self) -> impl Iterator<Item = (Missing, Vec<u32>)> {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let with_content = self
             .scope
             .affected()
-            .filter(move |at| cluster.has(*at, HAS_CONTENT));
+            .filter(move |at| facts.has(*at, HAS_CONTENT));
         with_content.filter_map(move |position| {
-            let object = cluster.view(position);
-            if object.kind_id().is_none() || end(&self.primary, cluster.view(position)).is_some() {
+            let object = facts.view(position);
+            if object.kind_id().is_none() || end(&self.primary, facts.view(position)).is_some() {
                 return None;
             }
-            let completeness = &cluster.snapshot.completeness;
+            let completeness = &facts.snapshot.completeness;
             let is_namespace = **object.kind() == *"Namespace";
             let is_unlisted = |kind: &&ApiResource| match is_namespace {
-                true => kind.is_namespaced() && cluster.is_unlisted(kind, object.name()),
+                true => kind.is_namespaced() && facts.is_unlisted(kind, object.name()),
                 false => {
                     format!("{}.{}", kind.resource, kind.group) == **object.name()
                         && !completeness.of(&kind.group, &kind.kind).is_complete()
                 }
             };
-            let unlisted = cluster.collectable_kinds().filter(is_unlisted);
+            let unlisted = facts.collectable_kinds().filter(is_unlisted);
             let resources: Vec<String> = unlisted.map(ApiResource::qualified_resource).collect();
             let object = object.object_ref();
             (!resources.is_empty()).then(|| (Missing::Content { object, resources }, vec![position]))
@@ -104,7 +100,7 @@ impl Simulated<'_> {
     fn policies(&self) -> Sources {
         let mut sources = Sources::new();
         for request in self.runs().flat_map(|run| run.server.undecided_requests()) {
-            let positions = self.cluster.positions_of(&request.uid);
+            let positions = self.facts.positions_of(&request.uid);
             let missing = Missing::Policy {
                 policy: request.policy,
                 expression: request.expression,
@@ -120,14 +116,14 @@ impl Simulated<'_> {
 
     /// The objects about which a controller could not decide, each with the objects that it may change.
     fn undetermined(&self) -> Vec<(u32, Missing, Vec<u32>)> {
-        let cluster = self.cluster;
+        let facts = self.facts;
         let mut found = Vec::new();
         let unknown_owners: BTreeSet<u32> =
             self.scope.unknown.iter().map(|(position, _)| *position).collect();
         let dependents = |owner: u32, resource: Resource| -> Vec<u32> {
-            let dependents = cluster.edges.dependents(owner).iter().copied();
+            let dependents = facts.edges.dependents(owner).iter().copied();
             dependents
-                .filter(|at| cluster.resource_at(*at) == Some(resource))
+                .filter(|at| facts.resource_at(*at) == Some(resource))
                 .collect()
         };
         // An object that is deleted anyway is not pruned.
@@ -137,7 +133,7 @@ impl Simulated<'_> {
             found
         };
         for (controller, object, missing, _) in self.primary.plane.manager().unknown() {
-            let Some(position) = cluster.position_of(object) else {
+            let Some(position) = facts.position_of(object) else {
                 continue;
             };
             let info = controller.info();
@@ -147,7 +143,7 @@ impl Simulated<'_> {
             };
             let adopted = |resource: Resource| {
                 let mut found = live_dependents(position, resource);
-                found.extend(cluster.adoptable(position, resource, &self.primary));
+                found.extend(facts.adoptable(position, resource, &self.primary));
                 found
             };
             let may_change = |relation: &MayChange| match *relation {
@@ -172,21 +168,21 @@ impl Simulated<'_> {
                     let is_gone =
                         |position: u32| unknown_owners.contains(&position) || self.is_deleted(position);
                     let set_is_gone = is_gone(position);
-                    let claims = cluster.claims_of_set(position).into_iter();
+                    let claims = facts.claims_of_set(position).into_iter();
                     let claims = claims.filter(|(_, pod)| set_is_gone || pod.is_some_and(is_gone));
                     claims.map(|(claim, _)| claim).collect()
                 }
                 MayChange::BoundPods => {
-                    let related = cluster.related(position).into_iter();
+                    let related = facts.related(position).into_iter();
                     let related = related.map(|related| related.position);
-                    let is_pod = |at: &u32| cluster.resource_at(*at) == Some(Resource::Pods);
+                    let is_pod = |at: &u32| facts.resource_at(*at) == Some(Resource::Pods);
                     related.filter(is_pod).collect()
                 }
             };
             let affected = info.may_change(object.resource).iter().flat_map(may_change);
             let affected: Vec<u32> = affected.collect();
             let missing = Missing::Controller {
-                object: cluster.object_ref(position),
+                object: facts.object_ref(position),
                 reason: missing_fact(missing, missing.to_string()),
             };
             found.push((position, missing, affected));
@@ -198,7 +194,7 @@ impl Simulated<'_> {
     /// of scope.
     fn is_deleted(&self, position: u32) -> bool {
         self.scope.members.contains_key(&position)
-            && end(&self.primary, self.cluster.view(position)).is_none_or(|end| end.is_deleting())
+            && end(&self.primary, self.facts.view(position)).is_none_or(|end| end.is_deleting())
     }
 }
 
@@ -206,7 +202,7 @@ impl Simulated<'_> {
 ///
 /// A pod with a final phase and one without a node are removed at once when they are deleted. Others have
 /// their grace period, and their kubelet ends them.
-fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
+fn unknown_end(facts: &Facts, pod: &Record) -> Option<String> {
     let Some(fields) = pod.pod() else {
         return Some("its node is not known".to_owned());
     };
@@ -222,20 +218,12 @@ fn unknown_end(cluster: &Cluster, pod: &Record) -> Option<String> {
     match fields.node_name.known() {
         None => Some("its node is not known".to_owned()),
         Some(node) if node.is_empty() => None,
-        Some(node) if cluster.assumptions.pods_end && kubelet_of(cluster, node).is_none() => {
+        Some(node) if facts.assumptions.pods_end && facts.kubelet_runs(node).is_none() => {
             Some(format!("whether the kubelet of node {node} runs is not known"))
         }
         Some(_) if has_final_phase.is_none() && !is_deleting => {
             Some("whether it has finished is not known".to_owned())
         }
         Some(_) => None,
-    }
-}
-
-/// Whether the kubelet of the node of this name runs; `None` if that is not known.
-pub(crate) fn kubelet_of(cluster: &Cluster, node: &str) -> Option<bool> {
-    match cluster.by_name(Resource::Nodes, "", node) {
-        Some(position) => kubelet_runs(&cluster.record(position)),
-        None => cluster.is_complete(Resource::Nodes).then_some(false),
     }
 }

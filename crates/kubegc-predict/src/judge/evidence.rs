@@ -13,10 +13,8 @@ use kubegc_core::{
 };
 use kubegc_objects::Reason;
 
-use crate::{
-    Cluster, Fate,
-    facts::{DELETING, Silent, conditions, deletion_requested_at},
-};
+use super::{Fate, Forecast};
+use crate::facts::{DELETING, Facts, Silent, conditions, deletion_requested_at};
 
 /// The time after which a controller does not act, although an object waits for nothing else in the dump. It
 /// may have waited for something that ended just before the dump was made, or the controller began to run.
@@ -29,16 +27,16 @@ const TTL_AFTER_FINISHED: &str = "ttl-after-finished-controller";
 ///
 /// # Complexity
 /// O(t) for t terminating objects.
-pub(crate) fn external(cluster: &Cluster) -> Vec<Silent> {
+pub(crate) fn external(facts: &Facts) -> Vec<Silent> {
     let mut found = Vec::new();
-    for position in cluster.with(DELETING) {
-        let view = cluster.view(position);
+    for position in facts.with(DELETING) {
+        let view = facts.view(position);
         let meta = view.meta();
-        let lasted = deletion_requested_at(&meta).map(|since| cluster.newest_time().since(since));
+        let lasted = deletion_requested_at(&meta).map(|since| facts.newest_time().since(since));
         let Some(lasted) = lasted.filter(|lasted| *lasted > OVERDUE) else {
             continue;
         };
-        let is_assumed = |name: &str| cluster.assumptions.acting.contains_key(name);
+        let is_assumed = |name: &str| facts.assumptions.acting.contains_key(name);
         let components = view.finalizers();
         let components = components.filter_map(|name| component_of(name, view.kind()));
         let components = components.filter(|(one, name, _)| !is_assumed(one) && !is_assumed(name));
@@ -81,17 +79,17 @@ fn component_of(finalizer: &Arc<str>, kind: &str) -> Option<(&'static str, Arc<s
 }
 
 /// Whether a controller should have acted on an object long before the dump was made.
-pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
-    let (mut terminating, mut jobs) = (cluster.with(DELETING), cluster.all(Resource::Jobs));
-    let is_old = |at: Option<Timestamp>| at.is_some_and(|at| cluster.newest_time().since(at) > OVERDUE);
+pub(crate) fn may_show_controllers(facts: &Facts) -> bool {
+    let (mut terminating, mut jobs) = (facts.with(DELETING), facts.all(Resource::Jobs));
+    let is_old = |at: Option<Timestamp>| at.is_some_and(|at| facts.newest_time().since(at) > OVERDUE);
     let is_a_controllers = |name: &Arc<str>| {
         let owner = finalizers::find(name).map(|known| known.owner);
         matches!(owner, Some(Owner::GarbageCollector | Owner::Controller(_)))
     };
     terminating.any(|position| {
-        let view = cluster.view(position);
+        let view = facts.view(position);
         view.finalizers().all(is_a_controllers) && is_old(deletion_requested_at(&view.meta()))
-    }) || jobs.any(|position| is_old(expiry(&cluster.record(position))))
+    }) || jobs.any(|position| is_old(expiry(&facts.record(position))))
 }
 
 /// The controllers of kube-controller-manager that do not act: they would act at once if they ran, as the
@@ -101,8 +99,8 @@ pub(crate) fn may_show_controllers(cluster: &Cluster) -> bool {
 ///
 /// # Complexity
 /// O(s log f) for s steps and f fates of that forecast.
-pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
-    let (mut found, forecast) = (Vec::new(), cluster.pending());
+pub(crate) fn controllers(facts: &Facts, forecast: &Forecast) -> Vec<Silent> {
+    let mut found = Vec::new();
     let at_once = |step: &&Step| step.causes.is_empty() && step.failure.is_none() && step.at <= OVERDUE;
     for step in forecast.timeline.iter().filter(at_once) {
         let owner = match step.actor {
@@ -114,10 +112,10 @@ pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
             continue;
         };
         let mut names = [component, CONTROLLER_MANAGER].into_iter();
-        if names.any(|name| cluster.assumptions.acting.contains_key(name)) {
+        if names.any(|name| facts.assumptions.acting.contains_key(name)) {
             continue;
         }
-        let Some((object, since, limit)) = waited(cluster, step) else {
+        let Some((object, since, limit)) = waited(facts, step) else {
             continue;
         };
         let fate = forecast.fate(&object).map(|fate| &fate.fate);
@@ -145,7 +143,7 @@ pub(crate) fn controllers(cluster: &Cluster) -> Vec<Silent> {
 }
 
 /// The object that has waited for a step, since when, and the time after which that shows something.
-fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
+fn waited(facts: &Facts, step: &Step) -> Option<(ObjectRef, Timestamp, Duration)> {
     let is_expiry =
         step.actor == Actor::Controller(TTL_AFTER_FINISHED) && matches!(step.act, Act::Delete { .. });
     let (object, limit) = match (&step.why, step.act) {
@@ -160,14 +158,14 @@ fn waited(cluster: &Cluster, step: &Step) -> Option<(ObjectRef, Timestamp, Durat
             (ObjectRef::clone(&removed.next()?.object), LONG_OVERDUE)
         }
     };
-    let position = cluster.positions_of(&object.uid).next()?;
-    let record = cluster.record(position);
+    let position = facts.positions_of(&object.uid).next()?;
+    let record = facts.record(position);
     if is_expiry && !record.meta.is_deleting() {
         return Some((object, expiry(&record)?, LONG_OVERDUE));
     }
     // The namespace controller has seen content, or has failed, and says so.
     let explains = |one: &Condition| one.condition_type.starts_with("Namespace") && one.is_true();
-    if conditions(&record).iter().any(explains) || cluster.leaks_job_tracking(position, &record.meta) {
+    if conditions(&record).iter().any(explains) || facts.leaks_job_tracking(position, &record.meta) {
         return None;
     }
     Some((object, deletion_requested_at(&record.meta)?, limit))
@@ -183,7 +181,7 @@ fn expiry(job: &Record) -> Option<Timestamp> {
 /// The finalizer of the job-controller on pods.
 pub(crate) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 
-impl Cluster {
+impl Facts {
     /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
     /// deleted before its pods were counted, and nothing enqueued them again
     /// ([kubernetes #109020](https://github.com/kubernetes/kubernetes/pull/109020), in 1.23.6).

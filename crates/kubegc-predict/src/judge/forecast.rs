@@ -8,11 +8,8 @@ use kubegc_objects::collector::InvalidNamespace;
 use kubegc_snapshot::{ObjectView, Snapshot};
 use serde::Serialize;
 
-use crate::{
-    Assumptions,
-    fate::{Fate, Finding},
-    words::Name,
-};
+use super::{Fate, Finding};
+use crate::{Assumptions, words::Name};
 
 /// The forecast of a cluster, object by object and write by write.
 ///

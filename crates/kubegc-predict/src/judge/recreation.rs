@@ -8,13 +8,8 @@ use kubegc_core::{
     version::behavior,
 };
 
-use crate::{
-    Cluster,
-    facts::{DELETING, Owner},
-    fate::{Fate, Finding},
-    forecast::{ObjectFate, fate_at},
-    review::refused_creation,
-};
+use super::{Fate, Finding, ObjectFate, fate_at, review::refused_creation};
+use crate::facts::{DELETING, Facts, Owner};
 
 /// The reaction of a controller to the deletion of a dependent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,14 +25,14 @@ enum Recreation {
 ///
 /// # Complexity
 /// O(n log n) for n fates and dependents of their controllers.
-pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> {
-    let recreations = Recreations { cluster, fates };
+pub(crate) fn findings(facts: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
+    let recreations = Recreations { facts, fates };
     let mut deleted: BTreeMap<u32, Vec<&ObjectFate>> = BTreeMap::new();
     let is_deleted =
         |fate: &&ObjectFate| matches!(fate.fate, Fate::Deleted { .. } | Fate::Terminating { .. });
     for fate in fates.iter().filter(is_deleted) {
         let references = fate.before().owner_references();
-        for (reference, owner) in references.zip(cluster.edges.owners(fate.position)) {
+        for (reference, owner) in references.zip(facts.edges.owners(fate.position)) {
             if let Owner::At(owner) = owner
                 && reference.controller == Some(true)
                 && recreations.is_kept(owner)
@@ -49,7 +44,7 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
     let mut servers = BTreeMap::new();
     let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
-        let record = cluster.record(owner);
+        let record = facts.record(owner);
         let [certain, possible] = recreations.pods_to_create(owner, &record);
         for (number, fate) in deleted.into_iter().enumerate() {
             let recreation = match &*record.body {
@@ -60,8 +55,8 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
             if recreation == Recreation::Never {
                 continue;
             }
-            let (object, controller) = (ObjectRef::clone(&fate.object), cluster.object_ref(owner));
-            findings.push(match refused_creation(cluster, fates, &mut servers, fate) {
+            let (object, controller) = (ObjectRef::clone(&fate.object), facts.object_ref(owner));
+            findings.push(match refused_creation(facts, fates, &mut servers, fate) {
                 Some(refusal) => Finding::NotCreatedAgain {
                     object,
                     controller,
@@ -79,7 +74,7 @@ pub(crate) fn findings(cluster: &Cluster, fates: &[ObjectFate]) -> Vec<Finding> 
 }
 
 struct Recreations<'a> {
-    cluster: &'a Cluster,
+    facts: &'a Facts,
     fates: &'a [ObjectFate],
 }
 
@@ -90,21 +85,21 @@ impl Recreations<'_> {
     /// # Upstream
     /// [`ipallocator/controller/repairip.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/core/service/ipallocator/controller/repairip.go)
     fn addresses(&self) -> impl Iterator<Item = Finding> {
-        let has_addresses = self.cluster.version.has(behavior::ADDRESSES_ARE_OBJECTS);
+        let has_addresses = self.facts.version.has(behavior::ADDRESSES_ARE_OBJECTS);
         let deleted = self.fates.iter().filter(move |fate| {
             has_addresses && *fate.object.kind == *"IPAddress" && matches!(fate.fate, Fate::Deleted { .. })
         });
         deleted.filter_map(|fate| {
-            let record = self.cluster.record(fate.position);
+            let record = self.facts.record(fate.position);
             let Body::IpAddress(address) = &*record.body else {
                 return None;
             };
             let parent = address.parent.known().filter(|parent| parent.is_service())?;
             let (services, namespace) = (Resource::Services, &parent.namespace);
-            let service = self.cluster.by_name(services, namespace, &parent.name)?;
+            let service = self.facts.by_name(services, namespace, &parent.name)?;
             self.is_kept(service).then(|| Finding::CreatedAgain {
                 object: ObjectRef::clone(&fate.object),
-                controller: self.cluster.object_ref(service),
+                controller: self.facts.object_ref(service),
                 is_certain: true,
             })
         })
@@ -113,13 +108,13 @@ impl Recreations<'_> {
     fn is_kept(&self, position: u32) -> bool {
         match fate_at(self.fates, position) {
             Some(state) => matches!(state.fate, Fate::Kept | Fate::Released { .. }),
-            None => !self.cluster.has(position, DELETING),
+            None => !self.facts.has(position, DELETING),
         }
     }
 
     /// The reaction of a controller to the deletion of one dependent.
     fn of_dependent(&self, owner: &Record, fate: &ObjectFate) -> Recreation {
-        match (&*owner.body, self.cluster.resource_at(fate.position)) {
+        match (&*owner.body, self.facts.resource_at(fate.position)) {
             (Body::StatefulSet(set), Some(Resource::Pods)) => pod_of_stateful_set(&owner.meta, set, fate),
             (Body::StatefulSet(set), Some(Resource::ControllerRevisions)) => {
                 match set.update_revision.known() {
@@ -149,7 +144,7 @@ impl Recreations<'_> {
         let Some(&replicas) = replicas else {
             return [0, usize::MAX];
         };
-        let pods = self.cluster.edges.dependents(owner).iter();
+        let pods = self.facts.edges.dependents(owner).iter();
         let states = pods.filter_map(|&position| self.is_active_pod(position, &record.meta));
         let (active, others): (Vec<_>, Vec<_>) = states
             .filter(|state| *state != Some(false))
@@ -157,10 +152,7 @@ impl Recreations<'_> {
         let missing = usize::try_from(replicas)
             .unwrap_or(0)
             .saturating_sub(active.len());
-        match self
-            .cluster
-            .is_complete_in(Resource::Pods, &record.meta.namespace)
-        {
+        match self.facts.is_complete_in(Resource::Pods, &record.meta.namespace) {
             true => [missing.saturating_sub(others.len()), missing],
             false => [0, missing],
         }
@@ -169,10 +161,10 @@ impl Recreations<'_> {
     /// Whether a dependent of a ReplicaSet counts as one of its replicas at the end; `Some(None)` if that is
     /// unknown, `None` if the dependent is not a pod of it.
     fn is_active_pod(&self, position: u32, owner: &ObjectMeta) -> Option<Option<bool>> {
-        if self.cluster.resource_at(position) != Some(Resource::Pods) {
+        if self.facts.resource_at(position) != Some(Resource::Pods) {
             return None;
         }
-        let pod = self.cluster.record(position);
+        let pod = self.facts.record(position);
         pod.meta.controller().filter(|one| one.uid == owner.uid)?;
         let is_deleted = match fate_at(self.fates, position).map(|state| &state.fate) {
             Some(Fate::Deleted { .. } | Fate::Terminating { .. }) => Some(true),
@@ -190,19 +182,19 @@ impl Recreations<'_> {
     /// A DaemonSet has a pod on each suitable node. The deleted pod was running on its node, which is
     /// therefore suitable unless it has changed.
     fn pod_of_daemon_set(&self, pod: u32) -> Recreation {
-        let record = self.cluster.record(pod);
+        let record = self.facts.record(pod);
         let node = record.pod().and_then(|pod| pod.node_name.known());
         let Some(name) = node.filter(|name| !name.is_empty()) else {
             return Recreation::Possible;
         };
         let has_no_taints = |node: u32| {
-            let record = self.cluster.record(node);
+            let record = self.facts.record(node);
             let taints = record.node().and_then(|node| node.taints.known());
             taints.is_some_and(Vec::is_empty)
         };
-        match self.cluster.by_name(Resource::Nodes, "", name) {
+        match self.facts.by_name(Resource::Nodes, "", name) {
             Some(node) if self.is_kept(node) && has_no_taints(node) => Recreation::Certain,
-            None if self.cluster.is_complete(Resource::Nodes) => Recreation::Never,
+            None if self.facts.is_complete(Resource::Nodes) => Recreation::Never,
             _ => Recreation::Possible,
         }
     }
@@ -216,7 +208,7 @@ impl Recreations<'_> {
         if deployment.is_paused.known() == Some(&true) {
             return Recreation::Never;
         }
-        let record = self.cluster.record(fate.position);
+        let record = self.facts.record(fate.position);
         let set = record.replica_set();
         let template = set.and_then(|set| set.template_digest.known());
         let is_removed = matches!(fate.fate, Fate::Deleted { .. });
