@@ -180,10 +180,10 @@ impl ObjectStore for SharedApiServer {
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         self.on(address.resource, |server, kind| {
-            let (response, gone) = server
+            let response = server
                 .try_delete(Key::new(kind, address.namespace, address.name), options)
                 .map_err(|status| status.to_error())?;
-            if gone {
+            if response.is_removal {
                 return Ok(Deleted::Removed);
             }
             match response.body {

@@ -90,8 +90,8 @@ impl StoredObject {
     /// The object in its JSON form, in the API version of `resource`.
     pub fn to_json(&self, resource: &ApiResource) -> Value {
         let mut object = self.to_json_without_managers(resource);
-        if let Some(list) = self.managers.list() {
-            object["metadata"]["managedFields"] = list.clone();
+        if let Some(list) = &self.managers {
+            object["metadata"]["managedFields"] = Value::clone(list);
         }
         object
     }
