@@ -1,6 +1,6 @@
 //! Label selectors: the text form of URLs, and the fields of objects.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, iter::Peekable, sync::Arc, vec};
 
 use kubegc_core::{FieldError, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta};
 use serde_json::Value;
@@ -58,8 +58,7 @@ impl std::str::FromStr for Selector {
     /// The problem is upstream's text.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let mut parser = Parser {
-            tokens: tokens(text),
-            place: 0,
+            tokens: tokens(text).into_iter().peekable(),
             read: Self::default(),
         };
         let parsed = parser.requirements();
@@ -119,21 +118,18 @@ fn tokens(text: &str) -> Vec<&str> {
 /// # Upstream
 /// `Parser` in `apimachinery/pkg/labels/selector.go`, 1.20.2.
 struct Parser<'t> {
-    tokens: Vec<&'t str>,
-    place: usize,
+    tokens: Peekable<vec::IntoIter<&'t str>>,
     read: Selector,
 }
 
 impl<'t> Parser<'t> {
     /// The next token; empty at the end.
-    fn next(&self) -> &'t str {
-        self.tokens.get(self.place).copied().unwrap_or_default()
+    fn next(&mut self) -> &'t str {
+        self.tokens.peek().copied().unwrap_or_default()
     }
 
     fn take(&mut self) -> &'t str {
-        let token = self.next();
-        self.place += 1;
-        token
+        self.tokens.next().unwrap_or_default()
     }
 
     fn requirements(&mut self) -> Result<(), String> {
@@ -171,7 +167,11 @@ impl<'t> Parser<'t> {
         if !is_identifier(label) {
             return Err(format!("found '{label}', expected: identifier"));
         }
-        check_label(label)?;
+        check(
+            "<nil>",
+            label,
+            &formats::qualified_name(KubernetesVersion::LATEST, label),
+        )?;
         if is_missing {
             self.add(label, "DoesNotExist", Vec::new());
             return Ok(());
@@ -202,13 +202,7 @@ impl<'t> Parser<'t> {
         }
         for (index, value) in values.iter().enumerate() {
             let problems = formats::label_value(KubernetesVersion::LATEST, value);
-            if !problems.is_empty() {
-                return Err(format!(
-                    "values[{index}][{label}]: Invalid value: {}: {}",
-                    quoted(value),
-                    problems.join("; ")
-                ));
-            }
+            check(&format!("values[{index}][{label}]"), value, &problems)?;
         }
         match operator {
             ">" | "<" => {}
@@ -288,16 +282,12 @@ fn is_identifier(token: &str) -> bool {
     !matches!(token, "" | "==" | "!=" | "=" | "!" | "(" | ")" | "," | ">" | "<")
 }
 
-fn check_label(label: &str) -> Result<(), String> {
-    let problems = formats::qualified_name(KubernetesVersion::LATEST, label);
+fn check(field: &str, value: &str, problems: &[String]) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "<nil>: Invalid value: {}: {}",
-        quoted(label),
-        problems.join("; ")
-    ))
+    let (value, problems) = (quoted(value), problems.join("; "));
+    Err(format!("{field}: Invalid value: {value}: {problems}"))
 }
 
 #[cfg(test)]
