@@ -11,14 +11,13 @@ mod conversion;
 pub(crate) mod crd;
 mod create;
 mod delete;
-mod export;
-mod fields;
 mod hooks;
 mod kinds;
 mod namespace;
 mod patch;
 mod policy;
 mod quota;
+mod read;
 mod response;
 mod service;
 mod store;
@@ -26,8 +25,6 @@ mod subresource;
 mod typed;
 mod update;
 mod validate;
-mod warnings;
-mod watch;
 mod write;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -41,10 +38,10 @@ pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep,
 pub use hooks::{Admission, AdmissionHook};
 pub(crate) use kinds::Key;
 pub use policy::UndecidedRequest;
+pub use read::Change;
 pub use response::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
-pub use watch::Change;
 
 use crate::{
     StoredObject,
