@@ -467,7 +467,7 @@ fn add_unlisted(cluster: &Cluster, scope: &Scope, server: &mut ApiServer, unlist
             meta.owner_references.push(itself);
         }
         if server.object(kind, &namespace, &reference.name).is_none() {
-            let stored = server.insert_meta(kind, meta);
+            let stored = server.insert(kind, meta);
             debug_assert!(stored.is_ok(), "{stored:?}");
         }
     }

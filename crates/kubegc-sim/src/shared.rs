@@ -27,7 +27,7 @@ use crate::{ApiServer, EventType, Filter, Response, ResponseBody, StoredObject, 
 /// let shared = SharedApiServer::new(server);
 /// let revision = shared.with(|server| {
 ///     let secrets = server.catalog().mapping("v1", "Secret").expect("always served");
-///     server.insert_meta(secrets, ObjectMeta::new("shop", "key", "u1")).map(|_| server.revision())
+///     server.insert(secrets, ObjectMeta::new("shop", "key", "u1")).map(|_| server.revision())
 /// })?;
 /// assert_eq!(shared.with(|server| server.revision()), revision);
 /// # Ok::<(), kubegc_core::FieldError>(())

@@ -14,10 +14,10 @@ fn an_inserted_object_is_stored_unchanged_and_causes_no_event() {
     meta.resource_version = "500".into();
     meta.finalizers.push("not qualified".into());
     meta.deletion_timestamp = Some(kubegc_core::Timestamp::from_secs(5));
-    world.server.insert_meta(kind, meta.clone()).unwrap();
+    world.server.insert(kind, meta.clone()).unwrap();
     world
         .server
-        .insert_meta(kind, ObjectMeta::new("ns", "b", "u2"))
+        .insert(kind, ObjectMeta::new("ns", "b", "u2"))
         .unwrap();
     assert_eq!(world.server.object(kind, "ns", "a").unwrap().meta, meta);
     let assigned = &world
@@ -31,12 +31,7 @@ fn an_inserted_object_is_stored_unchanged_and_causes_no_event() {
     world.delete("Secret", "b", &policy("Background"));
     assert_eq!(world.server.revision(), 502);
     assert_eq!(world.events("Secret", 501), ["DELETED b"]);
-    assert!(
-        world
-            .server
-            .insert_meta(kind, ObjectMeta::new("ns", "", ""))
-            .is_err()
-    );
+    assert!(world.server.insert(kind, ObjectMeta::new("ns", "", "")).is_err());
 }
 
 #[test]
