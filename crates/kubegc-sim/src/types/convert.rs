@@ -147,15 +147,6 @@ fn encode_texts(secret: &mut Object) {
     }
 }
 
-/// Renames fields.
-pub(crate) fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
-    for (from, to) in names {
-        if let Some(value) = object.remove(from) {
-            object.insert(to.to_owned(), value);
-        }
-    }
-}
-
 fn ingress(object: &mut Object, from: &str, to: &str, convert: fn(&mut Object)) {
     let Some(spec) = object_mut(object, "spec") else {
         return;
