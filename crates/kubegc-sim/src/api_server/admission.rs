@@ -1,5 +1,5 @@
-//! Admission of objects: the chain of its plugins, warnings about accepted objects, and webhooks that cannot be
-//! reached. They refuse the requests that match; others are assumed to allow every request.
+//! Admission of objects: the chain of its plugins, warnings about accepted objects, and webhooks that cannot
+//! be reached. They refuse the requests that match; others are assumed to allow every request.
 
 use std::{collections::BTreeSet, sync::Arc};
 

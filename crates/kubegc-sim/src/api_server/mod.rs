@@ -319,8 +319,8 @@ impl ApiServer {
         table(one).is_some_and(|one| table(other) == Some(one))
     }
 
-    /// Stores an object unchanged, without validation and without an event: for loading an existing state. Its
-    /// metadata is enough where its body is unknown.
+    /// Stores an object unchanged, without validation and without an event: for loading an existing state.
+    /// Its metadata is enough where its body is unknown.
     ///
     /// Uid, timestamps, finalizers and all other fields are retained; an empty resourceVersion is assigned. A
     /// numeric version counts as a revision: later writes get greater ones. A CustomResourceDefinition serves

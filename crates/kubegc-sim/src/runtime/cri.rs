@@ -13,8 +13,8 @@ use super::{
     call::{CallRecord, Operation},
 };
 
-/// Implements a trait by calls to a node: each method with its arguments, its result, its operation and target,
-/// what is recorded with them, and its effect on the world.
+/// Implements a trait by calls to a node: each method with its arguments, its result, its operation and
+/// target, what is recorded with them, and its effect on the world.
 macro_rules! calls {
     ($trait:ident for SimNode: $(
         $(#[$doc:meta])*
@@ -82,7 +82,9 @@ calls! {
 
 calls! {
     LogDirectory for SimNode:
-    pod_entries() -> Vec<Arc<str>> = PodEntries("") => |world| Ok(world.logs.entries.iter().cloned().collect());
+    pod_entries() -> Vec<Arc<str>> = PodEntries("") => |world| {
+        Ok(world.logs.entries.iter().cloned().collect())
+    };
     container_links() -> Vec<LogLink> = ContainerLinks("") => |world| Ok(world.logs.listed_links());
     /// A missing entry is not an error. A name that leads out of the directory is refused.
     remove_pod_entry(entry: &str) -> () = RemovePodEntry(entry) => |world| {

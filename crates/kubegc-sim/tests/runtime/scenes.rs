@@ -1,10 +1,11 @@
 //! Scenes of a node behind faults: operations on it, and what they report.
 //!
 //! The inputs of `scenes.txt` are operations on the [node](crate::node::node) of these tests; `; ` separates
-//! several of one line. An operation that reports something is printed with it. `web/0` is the first sandbox of
-//! the pod `web`, `web/app/0` its first container `app`, `log:web/app/0` and `link:web/app/0` are the paths of
-//! its log and of the link to it, `entry:web` is the name of its directory of logs. `id:shop/web:1` is the image
-//! that first had this tag, `digest:shop/web` the first digest of the repository. A later one ends with `'`.
+//! several of one line. An operation that reports something is printed with it. `web/0` is the first sandbox
+//! of the pod `web`, `web/app/0` its first container `app`, `log:web/app/0` and `link:web/app/0` are the paths
+//! of its log and of the link to it, `entry:web` is the name of its directory of logs. `id:shop/web:1` is the
+//! image that first had this tag, `digest:shop/web` the first digest of the repository. A later one ends
+//! with `'`.
 
 use std::{collections::BTreeMap, fmt::Display};
 
