@@ -11,8 +11,8 @@ use crate::{
     status::{self, Cause, Result},
     types::{
         self,
-        defaults::{object_mut, objects_in, text},
         facts::Facts,
+        objects::{object_mut, objects_in, text},
         prepare,
     },
 };

@@ -12,9 +12,8 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    changes,
-    defaults::{is_nil, object_in, object_mut, objects_in, text},
-    hpa,
+    changes, hpa,
+    objects::{is_nil, object_in, object_mut, objects_in, text},
 };
 use crate::{StoredObject, api_server::crd::beta, object::put_meta};
 

@@ -7,7 +7,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{object_in, object_mut},
+    objects::{object_in, object_mut},
     schema::StructId,
     validate::go_syntax::{go_name, ordered},
 };

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::{
     admission::all,
-    defaults::{object_in, object_mut, objects_in, text},
+    objects::{object_in, object_mut, objects_in, text},
     qos::{self, Amounts},
 };
 use crate::{ApiServer, StoredObject};

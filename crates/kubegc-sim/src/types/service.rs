@@ -14,7 +14,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, objects_in, text},
+    objects::{is_nil, objects_in, text},
     validate::go_syntax,
 };
 use crate::{StoredObject, status::Cause};

@@ -6,7 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::types::defaults::{object_mut, objects_in};
+use crate::types::objects::{object_mut, objects_in};
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
 const OF_VERSIONS: [(&str, &str); 4] = [
