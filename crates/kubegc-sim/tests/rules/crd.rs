@@ -27,21 +27,10 @@ fn widgets(world: &World, version: &str) -> KindId {
 }
 
 fn condition(world: &World, name: &str) -> String {
-    let definition = world.get(CRD, NAME);
-    let conditions = definition["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == name)
-        .map_or_else(String::new, |condition| {
-            format!(
-                "{}/{}",
-                condition["status"].as_str().unwrap(),
-                condition["reason"].as_str().unwrap()
-            )
-        })
+    let definition = world.server.object(world.kind(CRD), "", NAME).unwrap();
+    let condition = definition.condition(name);
+    let text = |key: &str| condition[key].as_str().unwrap_or_default();
+    format!("{}/{}", text("status"), text("reason"))
 }
 
 #[test]
