@@ -43,7 +43,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
     ))?;
     let secrets = kinds.add(ApiResource::new("v1", "Secret", "secrets", Scope::Namespaced))?;
     let mut server = ApiServer::new(version, kinds.clone());
-    server.insert_meta(config_maps, ObjectMeta::new("shop", "root", "uid-of-root"))?;
+    server.insert(config_maps, ObjectMeta::new("shop", "root", "uid-of-root"))?;
     for (namespace, name) in [("payments", "copy"), ("shop", "keys"), ("shop", "token")] {
         let mut secret = ObjectMeta::new(namespace, name, &format!("uid-of-{name}"));
         secret.owner_references.push(OwnerReference {
@@ -54,7 +54,7 @@ fn restart(version: &str, owner_first: bool) -> Result<Vec<String>, Box<dyn Erro
             controller: None,
             block_owner_deletion: None,
         });
-        server.insert_meta(secrets, secret)?;
+        server.insert(secrets, secret)?;
     }
 
     let mut settings = Settings::new(version).as_upstream();

@@ -42,7 +42,7 @@ fn any_bytes(choices: &mut Choices<'_>) {
     let meta = choices.meta(namespaced);
     let (namespace, name) = (Arc::clone(&meta.namespace), Arc::clone(&meta.name));
     server
-        .insert_meta(kind, meta)
+        .insert(kind, meta)
         .expect("the kind is there and the name is not empty");
     let before = stored(&server, kind, &namespace, &name).expect("just stored");
     let body = choices.0;
@@ -109,7 +109,7 @@ fn what_is_built(choices: &mut Choices<'_>) {
         .collect();
     for kind in [config_maps, widgets] {
         server
-            .insert_meta(kind, meta.clone())
+            .insert(kind, meta.clone())
             .expect("the kind is there and the name is not empty");
     }
     let built = |server: &ApiServer, kind, change: &Change, format| {

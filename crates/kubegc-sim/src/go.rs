@@ -1,5 +1,10 @@
 //! Error texts and value formats of Go's standard library, which API errors contain.
 
+use std::{
+    iter::{Copied, Peekable},
+    slice,
+};
+
 use serde_json::{Number, Value};
 
 use crate::status::quoted;
@@ -25,14 +30,14 @@ const DEPTH_MAX: usize = 10_000;
 /// ```
 pub fn json_syntax_error(text: &[u8]) -> Option<String> {
     let mut scanner = Scanner {
-        rest: text,
+        rest: text.iter().copied().peekable(),
         open: Vec::new(),
     };
     scanner.document().err()
 }
 
 struct Scanner<'a> {
-    rest: &'a [u8],
+    rest: Peekable<Copied<slice::Iter<'a, u8>>>,
     /// The closing brackets of the enclosing containers.
     open: Vec<u8>,
 }
@@ -52,7 +57,7 @@ impl Scanner<'_> {
         // Terminates: each step consumes at least one byte, or fails.
         loop {
             self.skip(|byte| matches!(byte, b' ' | b'\t' | b'\r' | b'\n'));
-            let Some(byte) = self.peek() else {
+            let Some(&byte) = self.rest.peek() else {
                 return match expected == AFTER_VALUE && self.open.is_empty() {
                     true => Ok(()),
                     false => Err(END.to_owned()),
@@ -63,7 +68,7 @@ impl Scanner<'_> {
             is_container_empty = false;
             expected = match (expected, byte, container) {
                 (_, b'}' | b']', Some(closing)) if can_close && byte == closing => {
-                    self.take();
+                    self.rest.next();
                     self.open.pop();
                     AFTER_VALUE
                 }
@@ -71,7 +76,7 @@ impl Scanner<'_> {
                     if self.open.len() == DEPTH_MAX {
                         return Err("exceeded max depth".to_owned());
                     }
-                    self.take();
+                    self.rest.next();
                     is_container_empty = true;
                     let (closing, expected) = if byte == b'{' { (b'}', KEY) } else { (b']', VALUE) };
                     self.open.push(closing);
@@ -92,11 +97,11 @@ impl Scanner<'_> {
                     COLON
                 }
                 (COLON, b':', _) => {
-                    self.take();
+                    self.rest.next();
                     VALUE
                 }
                 (AFTER_VALUE, b',', Some(closing)) => {
-                    self.take();
+                    self.rest.next();
                     if closing == b'}' { KEY } else { VALUE }
                 }
                 (AFTER_VALUE, _, Some(b'}')) => return Err(unexpected(byte, "after object key:value pair")),
@@ -107,7 +112,7 @@ impl Scanner<'_> {
     }
 
     fn string(&mut self) -> Result<(), String> {
-        self.take();
+        self.rest.next();
         loop {
             match self.needed()? {
                 b'"' => return Ok(()),
@@ -149,20 +154,16 @@ impl Scanner<'_> {
             }
         }
         if first != b'0' {
-            self.skip(|byte| byte.is_ascii_digit());
+            self.skip(u8::is_ascii_digit);
         }
-        if self.peek() == Some(b'.') {
-            self.take();
+        if self.rest.next_if_eq(&b'.').is_some() {
             self.first_digit("after decimal point in numeric literal")?;
-            self.skip(|byte| byte.is_ascii_digit());
+            self.skip(u8::is_ascii_digit);
         }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.take();
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.take();
-            }
+        if self.rest.next_if(|byte| matches!(byte, b'e' | b'E')).is_some() {
+            let _sign = self.rest.next_if(|byte| matches!(byte, b'+' | b'-'));
             self.first_digit("in exponent of numeric literal")?;
-            self.skip(|byte| byte.is_ascii_digit());
+            self.skip(u8::is_ascii_digit);
         }
         Ok(())
     }
@@ -174,24 +175,12 @@ impl Scanner<'_> {
         }
     }
 
-    fn skip(&mut self, is_skipped: impl Fn(u8) -> bool) {
-        while self.peek().is_some_and(&is_skipped) {
-            self.take();
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.rest.first().copied()
-    }
-
-    fn take(&mut self) {
-        self.rest = self.rest.get(1..).unwrap_or_default();
+    fn skip(&mut self, is_skipped: impl Fn(&u8) -> bool) {
+        while self.rest.next_if(&is_skipped).is_some() {}
     }
 
     fn needed(&mut self) -> Result<u8, String> {
-        let byte = self.peek().ok_or(END)?;
-        self.take();
-        Ok(byte)
+        Ok(self.rest.next().ok_or(END)?)
     }
 }
 

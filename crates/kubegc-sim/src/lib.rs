@@ -16,7 +16,6 @@
 mod api_server;
 mod clock;
 pub mod fault;
-mod fields;
 mod formats;
 mod go;
 mod object;
@@ -34,11 +33,10 @@ pub use api_server::{
 };
 pub use clock::SimClock;
 pub use fault::{FaultPlan, Faulty};
-pub use fields::{FieldSelector, Filter};
 pub use go::{json_kind, json_syntax_error};
 pub use object::{Body, Manifest, StoredObject};
 pub use runtime::{ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode};
-pub use selector::{Selector, label_selector};
+pub use selector::{FieldSelector, Filter, Selector, label_selector};
 pub use shared::SharedApiServer;
 pub use status::{Cause, Details, RefusedBy, Status};
 pub use types::has_type;

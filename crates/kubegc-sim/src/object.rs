@@ -116,21 +116,11 @@ impl PartialEq for Body {
 impl Eq for Body {}
 
 /// `metadata.managedFields` of an object; `None` if it is empty.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ManagedFields(Option<Arc<Value>>);
+pub(crate) type ManagedFields = Option<Arc<Value>>;
 
-impl ManagedFields {
-    pub(crate) const NONE: Self = Self(None);
-
-    pub(crate) fn of(list: Value) -> Self {
-        let is_empty = list.is_null() || list.as_array().is_some_and(Vec::is_empty);
-        Self((!is_empty).then(|| Arc::new(list)))
-    }
-
-    /// The list; `None` if it is empty.
-    pub(crate) fn list(&self) -> Option<&Value> {
-        self.0.as_deref()
-    }
+pub(crate) fn managed_fields(list: Value) -> ManagedFields {
+    let is_empty = list.is_null() || list.as_array().is_some_and(Vec::is_empty);
+    (!is_empty).then(|| Arc::new(list))
 }
 
 /// An object read from JSON, with its declared kind.
@@ -186,7 +176,7 @@ impl Manifest {
             Some(other) => return Err(wrong("metadata", &other, "a map")),
         };
         let meta = take_meta(&mut rest)?;
-        let managers = ManagedFields::of(rest.remove("managedFields").unwrap_or_default());
+        let managers = managed_fields(rest.remove("managedFields").unwrap_or_default());
         if !rest.is_empty() {
             fields.insert("metadata".to_owned(), Value::Object(rest));
         }
@@ -208,7 +198,7 @@ impl StoredObject {
         Self {
             meta,
             body,
-            managers: ManagedFields::NONE,
+            managers: None,
             decoded: None,
             has_nil_bytes: false,
         }

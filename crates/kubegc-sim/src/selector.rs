@@ -1,6 +1,7 @@
-//! Label selectors: the text form of URLs, and the fields of objects.
+//! Label selectors and field selectors: the text form of URLs, and the fields of objects. The server defines
+//! which fields a kind supports.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, iter::Peekable, str::FromStr, sync::Arc, vec};
 
 use kubegc_core::{FieldError, KubernetesVersion, LabelRequirement, LabelSelector, ObjectMeta};
 use serde_json::Value;
@@ -51,15 +52,14 @@ impl Selector {
     }
 }
 
-impl std::str::FromStr for Selector {
+impl FromStr for Selector {
     type Err = FieldError;
 
     /// # Errors
     /// The problem is upstream's text.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let mut parser = Parser {
-            tokens: tokens(text),
-            place: 0,
+            tokens: tokens(text).into_iter().peekable(),
             read: Self::default(),
         };
         let parsed = parser.requirements();
@@ -119,21 +119,18 @@ fn tokens(text: &str) -> Vec<&str> {
 /// # Upstream
 /// `Parser` in `apimachinery/pkg/labels/selector.go`, 1.20.2.
 struct Parser<'t> {
-    tokens: Vec<&'t str>,
-    place: usize,
+    tokens: Peekable<vec::IntoIter<&'t str>>,
     read: Selector,
 }
 
 impl<'t> Parser<'t> {
     /// The next token; empty at the end.
-    fn next(&self) -> &'t str {
-        self.tokens.get(self.place).copied().unwrap_or_default()
+    fn next(&mut self) -> &'t str {
+        self.tokens.peek().copied().unwrap_or_default()
     }
 
     fn take(&mut self) -> &'t str {
-        let token = self.next();
-        self.place += 1;
-        token
+        self.tokens.next().unwrap_or_default()
     }
 
     fn requirements(&mut self) -> Result<(), String> {
@@ -171,7 +168,11 @@ impl<'t> Parser<'t> {
         if !is_identifier(label) {
             return Err(format!("found '{label}', expected: identifier"));
         }
-        check_label(label)?;
+        check(
+            "<nil>",
+            label,
+            &formats::qualified_name(KubernetesVersion::LATEST, label),
+        )?;
         if is_missing {
             self.add(label, "DoesNotExist", Vec::new());
             return Ok(());
@@ -202,13 +203,7 @@ impl<'t> Parser<'t> {
         }
         for (index, value) in values.iter().enumerate() {
             let problems = formats::label_value(KubernetesVersion::LATEST, value);
-            if !problems.is_empty() {
-                return Err(format!(
-                    "values[{index}][{label}]: Invalid value: {}: {}",
-                    quoted(value),
-                    problems.join("; ")
-                ));
-            }
+            check(&format!("values[{index}][{label}]"), value, &problems)?;
         }
         match operator {
             ">" | "<" => {}
@@ -288,16 +283,123 @@ fn is_identifier(token: &str) -> bool {
     !matches!(token, "" | "==" | "!=" | "=" | "!" | "(" | ")" | "," | ">" | "<")
 }
 
-fn check_label(label: &str) -> Result<(), String> {
-    let problems = formats::qualified_name(KubernetesVersion::LATEST, label);
+fn check(field: &str, value: &str, problems: &[String]) -> Result<(), String> {
     if problems.is_empty() {
         return Ok(());
     }
-    Err(format!(
-        "<nil>: Invalid value: {}: {}",
-        quoted(label),
-        problems.join("; ")
-    ))
+    let (value, problems) = (quoted(value), problems.join("; "));
+    Err(format!("{field}: Invalid value: {value}: {problems}"))
+}
+
+/// A field selector, in the text form of URLs: `metadata.name=web,status.phase!=Failed`.
+///
+/// Commas, equal signs and backslashes in values are escaped by a backslash.
+///
+/// # Examples
+/// ```
+/// use kubegc_sim::FieldSelector;
+/// let selector: FieldSelector = "metadata.name=web,status.phase!=Failed".parse()?;
+/// assert!(selector.matches_by(|field| if field == "metadata.name" { "web".to_owned() } else { "Running".to_owned() }));
+/// assert!("metadata.name".parse::<FieldSelector>().is_err());
+/// # Ok::<(), kubegc_core::FieldError>(())
+/// ```
+///
+/// # Upstream
+/// `ParseSelector` in `apimachinery/pkg/fields/selector.go`, 1.30.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FieldSelector(
+    /// Fields, values, and whether they are to be equal.
+    Vec<(String, String, bool)>,
+);
+
+impl FieldSelector {
+    /// The fields of the requirements, in order.
+    pub fn fields(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(field, ..)| &**field)
+    }
+
+    /// Whether the selector matches an object whose fields have these values; a missing field is empty.
+    pub fn matches_by(&self, mut value: impl FnMut(&str) -> String) -> bool {
+        self.0
+            .iter()
+            .all(|(field, wanted, is_equal)| (value(field) == *wanted) == *is_equal)
+    }
+}
+
+impl FromStr for FieldSelector {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let mut requirements = Vec::new();
+        for part in terms(text) {
+            if part.is_empty() {
+                continue;
+            }
+            let bad = |problem: &str| FieldError::invalid("fieldSelector", text, problem);
+            let unreadable = || bad(&format!("invalid selector: '{text}'; can't understand '{part}'"));
+            let (field, value, equal) = split(part).ok_or_else(unreadable)?;
+            let value = unescaped(value).map_err(|problem| bad(&problem))?;
+            requirements.push((field.to_owned(), value, equal));
+        }
+        Ok(Self(requirements))
+    }
+}
+
+/// The terms between commas that no backslash precedes.
+fn terms(text: &str) -> Vec<&str> {
+    let mut is_escaped = false;
+    let ends = |c: char| {
+        let is_end = c == ',' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        is_end
+    };
+    text.split(ends).collect()
+}
+
+/// Field, value and whether they are to be equal, at the first operator.
+fn split(term: &str) -> Option<(&str, &str, bool)> {
+    let place = term.find(['!', '='])?;
+    let (field, rest) = term.split_at(place);
+    let mut operators = [("!=", false), ("==", true), ("=", true)].into_iter();
+    operators.find_map(|(operator, equal)| Some((field, rest.strip_prefix(operator)?, equal)))
+}
+
+fn unescaped(value: &str) -> Result<String, String> {
+    let mut plain = String::with_capacity(value.len());
+    let mut chars = value.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => match chars.next() {
+                Some(c @ ('\\' | ',' | '=')) => plain.push(c),
+                c => {
+                    let sequence: String = std::iter::once('\\').chain(c).collect();
+                    return Err(format!(
+                        "invalid field selector: invalid escape sequence: {sequence}"
+                    ));
+                }
+            },
+            // An operator without escape.
+            '=' => return Err("invalid field selector: unescaped character in value: 61".to_owned()),
+            c => plain.push(c),
+        }
+    }
+    Ok(plain)
+}
+
+/// A filter of lists: by labels and by fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Filter {
+    pub labels: Selector,
+    pub fields: FieldSelector,
+}
+
+impl From<FieldSelector> for Filter {
+    fn from(fields: FieldSelector) -> Self {
+        Self {
+            fields,
+            ..Self::default()
+        }
+    }
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::{ApiServer, EventType, Filter, Response, ResponseBody, StoredObject, 
 /// let shared = SharedApiServer::new(server);
 /// let revision = shared.with(|server| {
 ///     let secrets = server.catalog().mapping("v1", "Secret").expect("always served");
-///     server.insert_meta(secrets, ObjectMeta::new("shop", "key", "u1")).map(|_| server.revision())
+///     server.insert(secrets, ObjectMeta::new("shop", "key", "u1")).map(|_| server.revision())
 /// })?;
 /// assert_eq!(shared.with(|server| server.revision()), revision);
 /// # Ok::<(), kubegc_core::FieldError>(())
@@ -181,10 +181,10 @@ impl ObjectStore for SharedApiServer {
 
     async fn delete(&self, address: Address<'_>, options: &DeleteOptions) -> Result<Deleted, StoreError> {
         self.on(address.resource, |server, kind| {
-            let (response, gone) = server
+            let response = server
                 .try_delete(Key::new(kind, address.namespace, address.name), options)
                 .map_err(|status| status.to_error())?;
-            if gone {
+            if response.is_removal {
                 return Ok(Deleted::Removed);
             }
             match response.body {

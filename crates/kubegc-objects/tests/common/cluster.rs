@@ -160,7 +160,7 @@ impl Object {
     pub(crate) fn insert(&self, server: &mut ApiServer) {
         let kind = id(server, self.kind);
         server
-            .insert_meta(kind, self.meta.clone())
+            .insert(kind, self.meta.clone())
             .expect("a name and a served kind");
     }
 

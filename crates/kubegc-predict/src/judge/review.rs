@@ -131,7 +131,7 @@ impl Facts {
         let (kind, namespace, name) = (object.kind_id()?, object.namespace(), object.name());
         let mut server = self.empty_server.clone();
         add_namespace(self, &mut server, namespace);
-        server.insert_meta(kind, object.meta()).ok()?;
+        server.insert(kind, object.meta()).ok()?;
         let mut changed = StoredObject::clone(server.object(kind, namespace, name)?);
         changed.meta.finalizers = Vec::new();
         refusal(&server.update(kind, namespace, name, changed))

@@ -10,7 +10,7 @@ use kubegc_core::{
     version::behavior,
 };
 
-use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, response::Outcome, service};
+use super::{ApiServer, EventType, Key, Response, Special, crd, namespace, service};
 use crate::{
     Filter, StoredObject,
     status::{self, RefusedBy, Result},
@@ -64,10 +64,7 @@ impl ApiServer {
         name: &str,
         options: &DeleteOptions,
     ) -> Response {
-        let mut response: Response = self
-            .try_delete(Key::new(kind, namespace, name), options)
-            .map(|(response, _)| response)
-            .into();
+        let mut response: Response = self.try_delete(Key::new(kind, namespace, name), options).into();
         let mut warnings = self.deletion_warnings(kind, options);
         warnings.append(&mut response.warnings);
         response.with(warnings)
@@ -86,35 +83,35 @@ impl ApiServer {
         warns.then(|| JOB_WARNING.to_owned()).into_iter().collect()
     }
 
-    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Outcome {
+    pub(crate) fn try_delete(&mut self, key: Key<'_>, options: &DeleteOptions) -> Result<Response> {
         let special = self.kind(key.kind)?.special;
         if !self.resource(key.kind).verbs.delete {
             return Err(status::method_not_allowed(self.resource(key.kind), None));
         }
-        let (mut response, is_removed) = match special {
+        let mut response = match special {
             Special::Namespace => namespace::delete(self, key, options)?,
             Special::CustomResourceDefinition => crd::delete(self, key, options)?,
             Special::Service => service::delete(self, key, options)?,
             Special::Pod | Special::None => self.delete_object(key, &mut options.clone())?,
         };
         // Only the legacy field gets status 202: clients that use policies do not expect it.
-        if !is_removed
+        if !response.is_removal
             && response.object().is_some()
             && options.propagation == Some(Propagation::OrphanDependents(false))
         {
             response.code = 202;
         }
-        Ok((response, is_removed))
+        Ok(response)
     }
 
     /// Deletes one object of any kind. The options get the resulting grace period: a collection uses it for
     /// the next object.
-    pub(super) fn delete_object(&mut self, key: Key<'_>, options: &mut DeleteOptions) -> Outcome {
+    pub(super) fn delete_object(&mut self, key: Key<'_>, options: &mut DeleteOptions) -> Result<Response> {
         let (kind, existing) = (key.kind, self.existing(key)?);
         self.check_preconditions(kind, &existing.meta, options, false)?;
         let mut expected_version = self.expected_version(options).cloned();
         let Ok(graceful) = self.gracefulness(kind, &existing, &mut options.grace_period_seconds) else {
-            return Ok((self.deleted(kind, existing), false));
+            return Ok(self.deleted(kind, existing));
         };
         let warnings = self.admit_deletion(kind, &existing, options.dry_run)?;
         let default = self.resource(kind).default_deletion;
@@ -146,7 +143,7 @@ impl ApiServer {
                 }
             };
             if stays {
-                return Ok((Response::ok(last).with(warnings), false));
+                return Ok(Response::ok(last).with(warnings));
             }
             if let Some(version) = &mut expected_version
                 && self.version.has(PRECONDITION_FOLLOWS_UPDATE)
@@ -156,7 +153,7 @@ impl ApiServer {
                 *version = stored.unwrap_or_default();
             }
             if options.dry_run {
-                return Ok((Response::ok(last).with(warnings), true));
+                return Ok(Response::ok(last).with(warnings).of_removal());
             }
         }
         if let Some(version) = expected_version
@@ -176,7 +173,7 @@ impl ApiServer {
                 last = removed;
             }
         }
-        Ok((self.deleted(kind, last).with(warnings), true))
+        Ok(self.deleted(kind, last).with(warnings).of_removal())
     }
 
     /// Checks the preconditions of a deletion. `is_marked`: whether the object is a namespace or definition
@@ -306,13 +303,13 @@ impl ApiServer {
         existing: &StoredObject,
         options: &DeleteOptions,
         change: impl FnOnce(&mut StoredObject),
-    ) -> Outcome {
+    ) -> Result<Response> {
         let warnings = self.admit_deletion(kind, existing, options.dry_run)?;
         let mut object = existing.clone();
         object.meta.deletion_timestamp = Some(self.now.truncate_to_secs());
         change(&mut object);
         let object = self.store_marked(kind, object, options.dry_run);
-        Ok((Response::ok(object).with(warnings), false))
+        Ok(Response::ok(object).with(warnings))
     }
 
     /// The response to a deletion that is finished or in progress.
@@ -385,7 +382,7 @@ impl ApiServer {
             let key = Key::new(kind, &object.meta.namespace, &object.meta.name);
             match self.delete_object(key, &mut each) {
                 Err(refusal) if refusal.code != 404 => return Err(refusal),
-                Ok((response, _)) => {
+                Ok(response) => {
                     let mut new = response.warnings;
                     new.retain(|warning| !warnings.contains(warning));
                     warnings.append(&mut new);

@@ -11,14 +11,13 @@ mod conversion;
 pub(crate) mod crd;
 mod create;
 mod delete;
-mod export;
-mod fields;
 mod hooks;
 mod kinds;
 mod namespace;
 mod patch;
 mod policy;
 mod quota;
+mod read;
 mod response;
 mod service;
 mod store;
@@ -26,8 +25,6 @@ mod subresource;
 mod typed;
 mod update;
 mod validate;
-mod warnings;
-mod watch;
 mod write;
 
 use std::{collections::BTreeMap, sync::Arc};
@@ -41,10 +38,10 @@ pub use crd::{Converter, CrdCleaner, CrdRegistration, CrdStep, RegistrationStep,
 pub use hooks::{Admission, AdmissionHook};
 pub(crate) use kinds::Key;
 pub use policy::UndecidedRequest;
+pub use read::Change;
 pub use response::{ObjectList, Response, ResponseBody};
 pub use store::{Event, EventType};
 pub use subresource::Subresource;
-pub use watch::Change;
 
 use crate::{
     StoredObject,
@@ -323,6 +320,7 @@ impl ApiServer {
     }
 
     /// Stores an object unchanged, without validation and without an event: for loading an existing state.
+    /// Its metadata is enough where its body is unknown.
     ///
     /// Uid, timestamps, finalizers and all other fields are retained; an empty resourceVersion is assigned. A
     /// numeric version counts as a revision: later writes get greater ones. A CustomResourceDefinition serves
@@ -333,8 +331,9 @@ impl ApiServer {
     pub fn insert(
         &mut self,
         kind: KindId,
-        mut object: StoredObject,
+        object: impl Into<StoredObject>,
     ) -> Result<Option<Arc<StoredObject>>, FieldError> {
+        let mut object = object.into();
         let Some(known) = self.shape.kinds.get(kind.index()) else {
             return Err(FieldError::invalid("kind", "", "is not in the catalog"));
         };
@@ -360,18 +359,6 @@ impl ApiServer {
         }
         let table = self.tables[table].get_or_insert_default();
         Ok(Arc::make_mut(table).put(Arc::new(object)))
-    }
-
-    /// Stores the metadata of an object whose body is unknown: see [`insert`](Self::insert).
-    ///
-    /// # Errors
-    /// The server has no such kind, or the object's name is empty.
-    pub fn insert_meta(
-        &mut self,
-        kind: KindId,
-        meta: impl Into<kubegc_core::SharedMeta>,
-    ) -> Result<Option<Arc<StoredObject>>, FieldError> {
-        self.insert(kind, meta.into().into())
     }
 
     /// The kind if it is served, or the error.

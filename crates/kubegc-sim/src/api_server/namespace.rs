@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 use serde_json::Value;
 
-use super::{ApiServer, Key, Response, response::Outcome};
+use super::{ApiServer, Key, Response};
 use crate::{
     StoredObject,
     status::{self, Cause, Details, Result},
@@ -48,7 +48,7 @@ impl ApiServer {
 /// # Upstream
 /// `REST.Delete` in `pkg/registry/core/namespace/storage/storage.go`; immortal namespaces:
 /// `NamespaceLifecycle`, 1.20.2.
-pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Result<Response> {
     let Key { kind, name, .. } = key;
     if IMMORTAL.contains(&name) {
         let why = "this namespace may not be deleted";
@@ -64,7 +64,7 @@ pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptio
         });
     }
     if !spec_finalizers(&existing).is_empty() {
-        return Ok((Response::ok(existing), false));
+        return Ok(Response::ok(existing));
     }
     server.delete_object(key, &mut options.clone())
 }

@@ -19,6 +19,8 @@ pub struct Response {
     pub body: ResponseBody,
     /// The texts of the `Warning` headers, without code and agent.
     pub warnings: Vec<String>,
+    /// Whether a deletion removed the object, which not every body shows.
+    pub(crate) is_removal: bool,
 }
 
 /// The body of a [`Response`].
@@ -43,9 +45,6 @@ pub struct ObjectList {
     /// The revision from which a watch continues.
     pub revision: u64,
 }
-
-/// The response to a deletion, and whether the object is removed, which not every response shows.
-pub(super) type Outcome = Result<(Response, bool)>;
 
 impl Response {
     /// Whether the request succeeded.
@@ -110,6 +109,7 @@ impl Response {
             code,
             body,
             warnings: Vec::new(),
+            is_removal: false,
         }
     }
 
@@ -123,6 +123,11 @@ impl Response {
 
     pub(crate) fn of_virtual(object: Value) -> Self {
         Self::new(200, ResponseBody::Virtual(Box::new(object)))
+    }
+
+    pub(crate) const fn of_removal(mut self) -> Self {
+        self.is_removal = true;
+        self
     }
 
     pub(crate) fn with(mut self, warnings: Vec<String>) -> Self {

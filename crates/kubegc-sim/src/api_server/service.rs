@@ -10,7 +10,7 @@
 use kubegc_core::{Behavior, DeleteOptions, KindId, ObjectMeta, version::behavior};
 use serde_json::Value;
 
-use super::{ApiServer, Key, ResponseBody, Special, response::Outcome};
+use super::{ApiServer, Key, Response, ResponseBody, Special};
 use crate::{
     StoredObject,
     status::{self, Cause, Result},
@@ -22,9 +22,9 @@ const ENDPOINTS_FOLLOW_REMOVAL: Behavior = Behavior::since(23, 0, "kubernetes #9
 
 /// Deletes a Service. Up to 1.22 every DELETE also deletes the Endpoints and responds with a Status, even if
 /// the Service waits for a finalizer.
-pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Result<Response> {
     let service = server.existing(key)?;
-    let (mut response, is_removed) = server.delete_object(key, &mut options.clone())?;
+    let mut response = server.delete_object(key, &mut options.clone())?;
     if !server.version.has(ENDPOINTS_FOLLOW_REMOVAL) {
         if !options.dry_run {
             delete_endpoints(server, &service.meta);
@@ -32,7 +32,7 @@ pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptio
         let deleted = status::deleted(server.resource(key.kind), &service.meta.name, &service.meta.uid);
         response.body = ResponseBody::Status(deleted);
     }
-    Ok((response, is_removed))
+    Ok(response)
 }
 
 /// Refuses a new service whose name cannot be a part of a path: its address is allocated before it is

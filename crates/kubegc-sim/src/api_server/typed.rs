@@ -86,7 +86,7 @@ impl ApiServer {
             "Secret" | "ConfigMap" => object.has_nil_bytes || old.has_nil_bytes,
             "Event" => {
                 let version = resource.api_version();
-                let managers = object.managers.list().and_then(Value::as_array);
+                let managers = object.managers.as_deref().and_then(Value::as_array);
                 managers
                     .is_some_and(|managers| managers.iter().all(|manager| manager["apiVersion"] != *version))
             }

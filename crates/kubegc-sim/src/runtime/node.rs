@@ -12,7 +12,7 @@ use kubegc_core::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
-    call::{CallRecord, Operation, Violation},
+    call::{CallRecord, Violation},
     judge,
     log::{Link, POD_LOG_DIRECTORY},
     spec::{ContainerSpec, ImageSpec, NodeError, NodeSettings, PodSpec, RunningPod},
@@ -87,15 +87,6 @@ impl SimNode {
         let mut world = self.world.lock();
         world.now = world.now.max(now);
         world
-    }
-
-    pub(super) fn call<T>(
-        &self,
-        operation: Operation,
-        target: &str,
-        work: impl FnOnce(&mut World) -> Result<T, RuntimeError>,
-    ) -> Result<T, RuntimeError> {
-        self.perform(CallRecord::new(operation, target), work)
     }
 
     /// Performs a call, records it, and checks it for violations.

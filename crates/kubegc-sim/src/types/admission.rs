@@ -11,9 +11,8 @@ use kubegc_core::{ApiResource, Behavior, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::{
-    annotations,
-    defaults::{list_in, object_in, objects_in},
-    limits,
+    annotations, limits,
+    objects::{list_in, object_in, objects_in},
 };
 use crate::{
     ApiServer, StoredObject,

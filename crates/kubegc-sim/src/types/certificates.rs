@@ -6,7 +6,7 @@
 use kubegc_core::Timestamp;
 use serde_json::{Map, Value};
 
-use super::defaults::{is_nil, object_mut, set_nil, text};
+use super::objects::{is_nil, object_mut, set_nil, text};
 use crate::StoredObject;
 
 type Object = Map<String, Value>;

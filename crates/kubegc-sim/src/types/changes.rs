@@ -12,8 +12,8 @@ use kubegc_core::{KubernetesVersion, Timestamp};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{object_in, set_nil},
     field::{At, Check},
+    objects::{object_in, set_nil},
     rules::{Block, Place, Step, Word, parse},
 };
 use crate::StoredObject;

@@ -12,9 +12,8 @@ use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    changes,
-    defaults::{is_nil, object_in, object_mut, objects_in, text},
-    hpa,
+    changes, hpa,
+    objects::{is_nil, object_in, object_mut, objects_in, text},
 };
 use crate::{StoredObject, api_server::crd::beta, object::put_meta};
 
@@ -90,8 +89,8 @@ impl StoredObject {
     /// The object in its JSON form, in the API version of `resource`.
     pub fn to_json(&self, resource: &ApiResource) -> Value {
         let mut object = self.to_json_without_managers(resource);
-        if let Some(list) = self.managers.list() {
-            object["metadata"]["managedFields"] = list.clone();
+        if let Some(list) = &self.managers {
+            object["metadata"]["managedFields"] = Value::clone(list);
         }
         object
     }
@@ -144,15 +143,6 @@ fn encode_texts(secret: &mut Object) {
             let text = text.as_str().unwrap_or_default();
             (key, BASE64_STANDARD.encode(text).into())
         }));
-    }
-}
-
-/// Renames fields.
-pub(crate) fn rename<'a>(object: &mut Object, names: impl IntoIterator<Item = (&'a str, &'a str)>) {
-    for (from, to) in names {
-        if let Some(value) = object.remove(from) {
-            object.insert(to.to_owned(), value);
-        }
     }
 }
 

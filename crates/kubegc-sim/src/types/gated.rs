@@ -8,7 +8,7 @@
 use kubegc_core::KubernetesVersion;
 use serde_json::{Map, Value};
 
-use super::{changes, defaults::objects_in, schema::StructId};
+use super::{changes, objects::objects_in, schema::StructId};
 
 type Object = Map<String, Value>;
 

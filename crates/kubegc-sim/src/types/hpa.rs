@@ -7,8 +7,8 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{object_in, object_mut},
     go_syntax::{go_name, ordered},
+    objects::{object_in, object_mut},
     schema::StructId,
 };
 

@@ -9,7 +9,7 @@ use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{object_in, object_mut, objects_in, text},
+    objects::{object_in, object_mut, objects_in, text},
     qos::{self, Amounts},
 };
 use crate::{ApiServer, StoredObject};

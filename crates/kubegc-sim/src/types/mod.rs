@@ -21,6 +21,7 @@ mod hpa;
 mod limits;
 mod mismatch;
 pub(crate) mod node;
+pub(crate) mod objects;
 pub(crate) mod pod;
 pub(crate) mod prepare;
 pub(crate) mod qos;

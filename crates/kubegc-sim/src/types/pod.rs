@@ -7,7 +7,7 @@
 use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
-use super::defaults::{is_nil, list_in, object_in, object_mut, objects_in, text};
+use super::objects::{is_nil, list_in, object_in, object_mut, objects_in, text};
 use crate::StoredObject;
 
 type Object = Map<String, Value>;

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::{
     annotations, changes,
-    defaults::{object_in, object_mut, objects_in, set_nil},
     facts::Facts,
+    objects::{object_in, object_mut, objects_in, set_nil},
     qos,
 };
 use crate::StoredObject;

@@ -14,8 +14,8 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Map, Value, json};
 
 use super::{
-    defaults::{is_nil, objects_in, text},
     go_syntax,
+    objects::{is_nil, objects_in, text},
 };
 use crate::{StoredObject, status::Cause};
 

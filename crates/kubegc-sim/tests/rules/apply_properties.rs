@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::world::{World, policy, world};
 
@@ -19,40 +19,28 @@ fn config(leaves: std::ops::Range<usize>) -> impl Strategy<Value = Config> {
     prop::collection::btree_map(leaves, any::<bool>(), 0..6)
 }
 
+/// Adds an item to a list of the metadata.
+fn push(object: &mut Value, field: &str, item: Value) {
+    let list = &mut object["metadata"][field];
+    if list.is_null() {
+        *list = json!([]);
+    }
+    list.as_array_mut().unwrap().push(item);
+}
+
 /// The configuration as an object: labels, a map, finalizers, references and containers.
 fn object(config: &Config) -> Value {
     let mut object = json!({"metadata": {"name": "a"}});
     for (&leaf, &value) in config {
         let text = if value { "1" } else { "2" };
-        let list = |object: &mut Value, path: &str, item: Value| match object.pointer_mut(path) {
-            Some(Value::Array(items)) => items.push(item),
-            _ => unreachable!("the list was made before"),
-        };
-        let made = |object: &mut Value, at: &[&str]| {
-            let mut place = object;
-            for step in at {
-                place = &mut place[*step];
-            }
-            if place.is_null() {
-                *place = json!([]);
-            }
-        };
         match leaf {
             0..3 => object["metadata"]["labels"][format!("l{leaf}")] = text.into(),
             3..5 => object["data"][format!("k{leaf}")] = text.into(),
-            5..7 => {
-                made(&mut object, &["metadata", "finalizers"]);
-                list(
-                    &mut object,
-                    "/metadata/finalizers",
-                    format!("x.dev/f{leaf}").into(),
-                );
-            }
+            5..7 => push(&mut object, "finalizers", format!("x.dev/f{leaf}").into()),
             7 | 8 => {
-                made(&mut object, &["metadata", "ownerReferences"]);
                 let owner =
                     json!({"apiVersion": "v1", "kind": "Secret", "name": text, "uid": format!("u{leaf}")});
-                list(&mut object, "/metadata/ownerReferences", owner);
+                push(&mut object, "ownerReferences", owner);
             }
             _ => object["spec"]["deep"]["er"] = text.into(),
         }
@@ -81,12 +69,8 @@ fn settled(world: &World, kind: &str) -> Value {
 fn check_applied(world: &World, kind: &str, config: &Config) -> Result<(), String> {
     let (stored, wanted) = (world.get(kind, "a"), object(config));
     for path in ["/metadata/labels", "/data", "/spec/deep"] {
-        for (key, value) in wanted
-            .pointer(path)
-            .and_then(Value::as_object)
-            .into_iter()
-            .flatten()
-        {
+        let fields = wanted.pointer(path).and_then(Value::as_object);
+        for (key, value) in fields.into_iter().flatten() {
             let found = stored.pointer(path).and_then(|map| map.get(key));
             if found != Some(value) {
                 return Err(format!("{path}/{key}: {found:?}, not {value}"));
@@ -95,11 +79,8 @@ fn check_applied(world: &World, kind: &str, config: &Config) -> Result<(), Strin
     }
     for path in ["/metadata/finalizers", "/metadata/ownerReferences"] {
         let items = |object: &Value| {
-            object
-                .pointer(path)
-                .and_then(Value::as_array)
-                .cloned()
-                .unwrap_or_default()
+            let items = object.pointer(path).and_then(Value::as_array);
+            items.cloned().unwrap_or_default()
         };
         let found = items(&stored);
         if let Some(missing) = items(&wanted).iter().find(|item| !found.contains(item)) {
@@ -304,32 +285,21 @@ fn missing(fields: &Value, object: &Value, path: &str) -> String {
         .filter(|(key, _)| *key != ".")
         .map(|(key, below)| {
             let (form, name) = key.split_once(':').unwrap();
+            let mut items = object.as_array().into_iter().flatten();
             let found = match form {
-                "f" => object.get(name).cloned(),
+                "f" => object.get(name),
                 "v" => {
                     let value: Value = serde_json::from_str(name).unwrap();
-                    let items = object.as_array().into_iter().flatten();
-                    items.clone().find(|item| **item == value).cloned()
+                    items.find(|item| **item == value)
                 }
                 _ => {
-                    let keys: Value = serde_json::from_str(name).unwrap();
-                    let same = |item: &Value| {
-                        keys.as_object()
-                            .unwrap()
-                            .iter()
-                            .all(|(key, value)| &item[key] == value)
-                    };
-                    object
-                        .as_array()
-                        .into_iter()
-                        .flatten()
-                        .find(|item| same(item))
-                        .cloned()
+                    let keys: Map<String, Value> = serde_json::from_str(name).unwrap();
+                    items.find(|item| keys.iter().all(|(key, value)| item[key] == *value))
                 }
             };
             match found {
                 None => format!("{path}/{key} "),
-                Some(found) => missing(below, &found, &format!("{path}/{key}")),
+                Some(found) => missing(below, found, &format!("{path}/{key}")),
             }
         })
         .collect()

@@ -1,16 +1,9 @@
 //! Definitions of `apiextensions.k8s.io/v1beta1`.
 
-use kubegc_core::KindId;
 use kubegc_sim::ApiServer;
 use serde_json::{Value, json};
 
-use crate::world::{JSON, typed};
-
-fn definitions(server: &ApiServer, version: &str) -> KindId {
-    server
-        .resolve("apiextensions.k8s.io", version, "customresourcedefinitions")
-        .unwrap()
-}
+use crate::world::{JSON, definitions, typed};
 
 /// A definition with one version.
 fn definition(more: Value) -> Value {

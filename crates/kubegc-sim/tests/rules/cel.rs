@@ -12,20 +12,13 @@
 //! | `object OBJECT` | creates a whole object |
 //! | `stored` | the definition as it is stored |
 
-use kubegc_core::KindId;
 use kubegc_fixtures::check_transcript;
 use kubegc_sim::{ApiServer, ApplyOptions, Cause, Response};
 use serde_json::{Deserializer, Value, json};
 
-use crate::world::{JSON, MERGE, typed};
+use crate::world::{JSON, MERGE, definitions, typed};
 
 const NAME: &str = "widgets.x.dev";
-
-fn definitions(server: &ApiServer) -> KindId {
-    server
-        .resolve("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        .unwrap()
-}
 
 /// Defines widgets whose spec has this schema, with the rules of the whole object.
 fn define(server: &mut ApiServer, spec: &Value, rules: &Value) -> Response {
@@ -41,7 +34,7 @@ fn define(server: &mut ApiServer, spec: &Value, rules: &Value) -> Response {
             "subresources": {"status": {}},
         }],
     }});
-    server.create_json(definitions(server), "", definition)
+    server.create_json(definitions(server, "v1"), "", definition)
 }
 
 fn widget(spec: &Value) -> Value {
@@ -115,7 +108,7 @@ fn rule(version: &str, rule: &str) -> String {
 fn request(server: &mut ApiServer, verb: &str, arguments: &str) -> String {
     let arguments = Deserializer::from_str(arguments).into_iter::<Value>();
     let arguments: Vec<Value> = arguments.collect::<Result<_, _>>().unwrap();
-    let (none, crds) = (json!([]), definitions(server));
+    let (none, crds) = (json!([]), definitions(server, "v1"));
     let argument = arguments.first().unwrap_or(&none);
     let response = match verb {
         "define" => define(server, argument, arguments.get(1).unwrap_or(&none)),

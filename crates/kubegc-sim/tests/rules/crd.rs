@@ -27,21 +27,10 @@ fn widgets(world: &World, version: &str) -> KindId {
 }
 
 fn condition(world: &World, name: &str) -> String {
-    let definition = world.get(CRD, NAME);
-    let conditions = definition["status"]["conditions"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default();
-    conditions
-        .iter()
-        .find(|condition| condition["type"] == name)
-        .map_or_else(String::new, |condition| {
-            format!(
-                "{}/{}",
-                condition["status"].as_str().unwrap(),
-                condition["reason"].as_str().unwrap()
-            )
-        })
+    let definition = world.server.object(world.kind(CRD), "", NAME).unwrap();
+    let condition = definition.condition(name);
+    let text = |key: &str| condition[key].as_str().unwrap_or_default();
+    format!("{}/{}", text("status"), text("reason"))
 }
 
 #[test]
@@ -108,7 +97,7 @@ fn a_definition_that_is_loaded_serves_its_kind_and_its_name_is_enough_to_clean_u
     let object = json!({"metadata": {"name": "a"}});
     assert_eq!(world.server.create_json(kind, "ns", object).code, 201);
     // The same definition, known by its metadata alone.
-    world.server.insert_meta(crds, loaded.object.meta).unwrap();
+    world.server.insert(crds, loaded.object.meta).unwrap();
     assert!(world.server.serves(kind));
     world.delete(CRD, NAME, &policy("Background"));
     let mut cleaner = CrdCleaner::default();
@@ -282,7 +271,7 @@ fn a_contradiction_of_a_loaded_state_is_ignored_until_it_is_resolved() {
     let crds = world.kind(CRD);
     let mut meta = world.server.object(crds, "", NAME).unwrap().meta.clone();
     meta.labels.clear();
-    world.server.insert_meta(crds, meta).unwrap();
+    world.server.insert(crds, meta).unwrap();
     assert_eq!(settle(&mut world, &mut registration), []);
 }
 

@@ -61,7 +61,7 @@ fn a_pod_with_metadata_only_is_not_scheduled() {
     let mut world = world();
     let kind = world.kind("Pod");
     let meta = kubegc_core::ObjectMeta::new("ns", "p", "u1");
-    world.server.insert_meta(kind, meta).unwrap();
+    world.server.insert(kind, meta).unwrap();
     world.delete("Pod", "p", &grace(30));
     assert!(world.get("Pod", "p").is_null());
 }

@@ -21,22 +21,37 @@ fn config_maps(server: &ApiServer) -> KindId {
     server.resolve("", "v1", "configmaps").unwrap()
 }
 
-/// Stores a configuration with one webhook for ConfigMaps that are not labelled `skip`.
-fn configure(server: &mut ApiServer, resource: &str, name: &str, policy: &str) {
+/// Stores a configuration of webhooks for all requests, with these fields in addition to the required ones.
+fn try_configure(server: &mut ApiServer, resource: &str, webhooks: &[(&str, Value)]) -> Response {
     let kind = server
         .resolve("admissionregistration.k8s.io", "v1", resource)
         .unwrap();
-    let configuration = json!({"metadata": {"name": name}, "webhooks": [{
-        "name": name, "failurePolicy": policy, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-        "clientConfig": {"service": {"name": "hook", "namespace": "ns"}},
-        "objectSelector": {"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]},
-        "rules": [{
-            "apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
-            "operations": ["CREATE", "UPDATE", "DELETE"],
-        }],
-    }]});
-    let created = server.create_json(kind, "", configuration);
+    let webhooks = webhooks.iter().map(|(name, more)| {
+        let mut webhook = json!({
+            "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
+            "clientConfig": {"service": {"name": "hook", "namespace": "ns"}},
+            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}],
+        });
+        let fields = more.as_object().unwrap().clone();
+        webhook.as_object_mut().unwrap().extend(fields);
+        webhook
+    });
+    let webhooks: Vec<Value> = webhooks.collect();
+    server.create_json(
+        kind,
+        "",
+        json!({"metadata": {"name": "all"}, "webhooks": webhooks}),
+    )
+}
+
+fn configure(server: &mut ApiServer, resource: &str, webhooks: &[(&str, Value)]) {
+    let created = try_configure(server, resource, webhooks);
     assert_eq!(created.code, 201, "{:?}", created.body);
+}
+
+/// Sets the function that responds for a webhook.
+fn hook(server: &mut ApiServer, webhook: &str, review: impl Fn(&Value) -> Admission + Send + Sync + 'static) {
+    server.set_admission_hook(webhook, AdmissionHook::new(review));
 }
 
 fn create(server: &mut ApiServer, name: &str, more: Value) -> Response {
@@ -57,31 +72,28 @@ fn refusal(response: &Response) -> (u16, String) {
 #[test]
 fn a_validating_webhook_refuses_writes_and_deletions() {
     let mut server = server();
-    configure(&mut server, VALIDATING, "check.x.dev", "Fail");
-    server.set_admission_hook(
-        "check.x.dev",
-        AdmissionHook::new(|request| {
-            let (new, old) = (
-                &request["object"]["data"]["a"],
-                &request["oldObject"]["data"]["a"],
-            );
-            match request["operation"].as_str() {
-                Some("CREATE") if *new == "bad" => Admission::Deny {
-                    code: 403,
-                    message: "bad data".to_owned(),
-                },
-                Some("UPDATE") if new != old => Admission::Deny {
-                    code: 0,
-                    message: String::new(),
-                },
-                Some("DELETE") if *old == "kept" => Admission::Deny {
-                    code: 409,
-                    message: "kept".to_owned(),
-                },
-                _ => Admission::Allow,
-            }
-        }),
-    );
+    configure(&mut server, VALIDATING, &[("check.x.dev", json!({}))]);
+    hook(&mut server, "check.x.dev", |request| {
+        let (new, old) = (
+            &request["object"]["data"]["a"],
+            &request["oldObject"]["data"]["a"],
+        );
+        match request["operation"].as_str() {
+            Some("CREATE") if *new == "bad" => Admission::Deny {
+                code: 403,
+                message: "bad data".to_owned(),
+            },
+            Some("UPDATE") if new != old => Admission::Deny {
+                code: 0,
+                message: String::new(),
+            },
+            Some("DELETE") if *old == "kept" => Admission::Deny {
+                code: 409,
+                message: "kept".to_owned(),
+            },
+            _ => Admission::Allow,
+        }
+    });
     let denied = "admission webhook \"check.x.dev\" denied the request";
     let bad = create(&mut server, "a", json!({"data": {"a": "bad"}}));
     assert_eq!(refusal(&bad), (403, format!("{denied}: bad data")));
@@ -99,23 +111,19 @@ fn a_validating_webhook_refuses_writes_and_deletions() {
 #[test]
 fn a_mutating_webhook_changes_the_object_before_validation() {
     let mut server = server();
-    configure(&mut server, MUTATING, "change.x.dev", "Fail");
-    configure(&mut server, VALIDATING, "check.x.dev", "Fail");
-    server.set_admission_hook(
-        "change.x.dev",
-        AdmissionHook::new(|request| {
-            let name = request["name"].as_str().unwrap_or_default();
-            let path = if name == "odd" { "/data/missing/b" } else { "/data" };
-            Admission::Patch(json!([{"op": "add", "path": path, "value": {"changed": "yes"}}]))
-        }),
-    );
-    server.set_admission_hook(
-        "check.x.dev",
-        AdmissionHook::new(|request| {
-            assert_eq!(request["object"]["data"], json!({"changed": "yes"}), "{request}");
-            Admission::Patch(json!([{"op": "remove", "path": "/data"}]))
-        }),
-    );
+    let labelled = json!({"matchExpressions": [{"key": "skip", "operator": "DoesNotExist"}]});
+    let selected = json!({"objectSelector": labelled});
+    configure(&mut server, MUTATING, &[("change.x.dev", selected.clone())]);
+    configure(&mut server, VALIDATING, &[("check.x.dev", selected)]);
+    hook(&mut server, "change.x.dev", |request| {
+        let name = request["name"].as_str().unwrap_or_default();
+        let path = if name == "odd" { "/data/missing/b" } else { "/data" };
+        Admission::Patch(json!([{"op": "add", "path": path, "value": {"changed": "yes"}}]))
+    });
+    hook(&mut server, "check.x.dev", |request| {
+        assert_eq!(request["object"]["data"], json!({"changed": "yes"}), "{request}");
+        Admission::Patch(json!([{"op": "remove", "path": "/data"}]))
+    });
     assert_eq!(create(&mut server, "a", json!({})).code, 201);
     let kind = config_maps(&server);
     let data = |server: &ApiServer| server.object(kind, "ns", "a").unwrap().at(&["data"]).cloned();
@@ -138,7 +146,8 @@ fn a_mutating_webhook_changes_the_object_before_validation() {
 fn without_a_hook_the_failure_policy_decides() {
     for (policy, code) in [("Fail", 500), ("Ignore", 201)] {
         let mut server = server();
-        configure(&mut server, VALIDATING, "check.x.dev", policy);
+        let fields = json!({"failurePolicy": policy});
+        configure(&mut server, VALIDATING, &[("check.x.dev", fields)]);
         let created = create(&mut server, "a", json!({}));
         assert_eq!(created.code, code, "{policy}");
         if code == 500 {
@@ -151,48 +160,23 @@ fn without_a_hook_the_failure_policy_decides() {
     }
 }
 
-/// Stores a configuration of webhooks for all requests, with these fields in addition to the required ones.
-fn configure_all(server: &mut ApiServer, resource: &str, webhooks: &[(&str, Value)]) -> Response {
-    let kind = server
-        .resolve("admissionregistration.k8s.io", "v1", resource)
-        .unwrap();
-    let webhooks = webhooks.iter().map(|(name, more)| {
-        let mut webhook = json!({
-            "name": name, "sideEffects": "None", "admissionReviewVersions": ["v1"],
-            "clientConfig": {"service": {"name": "hook", "namespace": "ns"}},
-            "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*/*"], "operations": ["*"]}],
-        });
-        let fields = more.as_object().unwrap().clone();
-        webhook.as_object_mut().unwrap().extend(fields);
-        webhook
-    });
-    let webhooks: Vec<Value> = webhooks.collect();
-    server.create_json(
-        kind,
-        "",
-        json!({"metadata": {"name": "all"}, "webhooks": webhooks}),
-    )
-}
-
 type Seen = Arc<Mutex<Vec<Value>>>;
 
 /// A hook that allows everything and records the requests.
 fn recording(server: &mut ApiServer, webhook: &str) -> Seen {
     let seen = Seen::default();
     let record = Arc::clone(&seen);
-    let hook = AdmissionHook::new(move |request| {
+    hook(server, webhook, move |request| {
         record.lock().unwrap().push(request.clone());
         Admission::Allow
     });
-    server.set_admission_hook(webhook, hook);
     seen
 }
 
 #[test]
 fn a_request_has_all_fields_of_an_admission_review() {
     let mut server = server();
-    let configured = configure_all(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
-    assert_eq!(configured.code, 201);
+    configure(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
     let seen = recording(&mut server, "see.x.dev");
     server.set_user("alice");
     server.set_field_manager("tool");
@@ -238,20 +222,14 @@ fn a_mutating_webhook_with_reinvocation_is_called_again_if_another_one_changed_t
                 json!({"objectSelector": {"matchLabels": {"second": "yes"}}}),
             ),
         ];
-        let configured = configure_all(&mut server, MUTATING, &webhooks);
-        assert_eq!(configured.code, 201, "{:?}", configured.body);
+        configure(&mut server, MUTATING, &webhooks);
         let first = recording(&mut server, "first.x.dev");
         let second = Seen::default();
         let record = Arc::clone(&second);
-        server.set_admission_hook(
-            "second.x.dev",
-            AdmissionHook::new(move |request| {
-                record.lock().unwrap().push(request.clone());
-                Admission::Patch(
-                    json!([{"op": "add", "path": "/metadata/labels", "value": {"second": "yes"}}]),
-                )
-            }),
-        );
+        hook(&mut server, "second.x.dev", move |request| {
+            record.lock().unwrap().push(request.clone());
+            Admission::Patch(json!([{"op": "add", "path": "/metadata/labels", "value": {"second": "yes"}}]))
+        });
         let third = recording(&mut server, "third.x.dev");
         assert_eq!(create(&mut server, "a", json!({})).code, 201);
         let first = first.lock().unwrap();
@@ -270,13 +248,12 @@ fn a_mutating_webhook_with_reinvocation_is_called_again_if_another_one_changed_t
 #[test]
 fn a_webhook_that_changes_an_immutable_field_fails() {
     let mut server = server();
-    configure_all(&mut server, MUTATING, &[("change.x.dev", json!({}))]);
+    configure(&mut server, MUTATING, &[("change.x.dev", json!({}))]);
     assert_eq!(recording(&mut server, "change.x.dev").lock().unwrap().len(), 0);
     assert_eq!(create(&mut server, "a", json!({})).code, 201);
-    server.set_admission_hook(
-        "change.x.dev",
-        AdmissionHook::new(|_| Admission::Patch(json!([{"op": "add", "path": "/data", "value": {}}]))),
-    );
+    hook(&mut server, "change.x.dev", |_| {
+        Admission::Patch(json!([{"op": "add", "path": "/data", "value": {}}]))
+    });
     let kind = config_maps(&server);
     let deleted = server.delete(kind, "ns", "a", &DeleteOptionsSpec::default());
     assert_eq!(
@@ -293,7 +270,7 @@ fn a_webhook_that_changes_an_immutable_field_fails() {
 #[test]
 fn webhooks_review_subresources_in_the_kind_of_their_bodies() {
     let mut server = server();
-    configure_all(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
+    configure(&mut server, VALIDATING, &[("see.x.dev", json!({}))]);
     let seen = recording(&mut server, "see.x.dev");
     let kind = |server: &ApiServer, group: &str, plural: &str| server.resolve(group, "v1", plural).unwrap();
     let (pods, deployments) = (kind(&server, "", "pods"), kind(&server, "apps", "deployments"));
@@ -351,8 +328,7 @@ fn match_conditions_select_requests() {
     let is_called = |conditions: Value, policy: &str| {
         let mut server = server();
         let fields = json!({"matchConditions": conditions, "failurePolicy": policy});
-        let configured = configure_all(&mut server, VALIDATING, &[("see.x.dev", fields)]);
-        assert_eq!(configured.code, 201, "{:?}", configured.body);
+        configure(&mut server, VALIDATING, &[("see.x.dev", fields)]);
         let seen = recording(&mut server, "see.x.dev");
         server.set_user("system:node:n");
         let created = create(&mut server, "a", json!({"data": {"size": "big"}}));
@@ -403,8 +379,7 @@ fn match_conditions_that_do_not_compile_are_refused() {
     let problem = |conditions: Value| {
         let mut server = server();
         let fields = json!({"matchConditions": conditions});
-        let configured = configure_all(&mut server, MUTATING, &[("see.x.dev", fields)]);
-        refusal(&configured).1
+        refusal(&try_configure(&mut server, MUTATING, &[("see.x.dev", fields)])).1
     };
     let message = problem(json!([{"name": "a", "expression": "request.user == 'x'"}]));
     assert!(
@@ -451,8 +426,7 @@ fn namespaces_and_equivalent_versions_select_webhooks() {
             json!({"rules": rules("horizontalpodautoscalers", "v1"), "matchPolicy": "Equivalent"}),
         ),
     ];
-    let configured = configure_all(&mut server, VALIDATING, &webhooks);
-    assert_eq!(configured.code, 201, "{:?}", configured.body);
+    configure(&mut server, VALIDATING, &webhooks);
     let [blue, exact, equivalent] = webhooks.map(|(name, _)| recording(&mut server, name));
     let kind = config_maps(&server);
     for namespace in ["blue", "ns"] {

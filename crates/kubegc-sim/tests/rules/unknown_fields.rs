@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::typed;
+use crate::world::{definitions, typed};
 
 #[test]
 fn fields_of_built_in_kinds_are_those_of_their_types() {
@@ -34,19 +34,14 @@ fn fields_of_built_in_kinds_are_those_of_their_types() {
     let kind = server
         .resolve("authentication.k8s.io", "v1", "tokenreviews")
         .unwrap();
-    assert!(
-        server
-            .unknown_fields(kind, &json!({"any": {"thing": 1}}), false)
-            .is_empty()
-    );
+    let object = json!({"any": {"thing": 1}});
+    assert!(server.unknown_fields(kind, &object, false).is_empty());
 }
 
 #[test]
 fn fields_of_custom_resources_are_those_of_their_schemas() {
     let mut server = typed("1.30");
-    let definitions = server
-        .resolve("apiextensions.k8s.io", "v1", "customresourcedefinitions")
-        .unwrap();
+    let definitions = definitions(&server, "v1");
     let schema = json!({"type": "object", "properties": {
         "spec": {"type": "object", "properties": {
             "list": {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
@@ -91,11 +86,7 @@ fn definitions_have_the_fields_of_their_version() {
         "group": "x.dev", "scop": "Namespaced", "names": {"kind": "Widget", "plural": "widgets"},
         "versions": [{"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}}],
     }});
-    let of = |version: &str| {
-        server
-            .resolve("apiextensions.k8s.io", version, "customresourcedefinitions")
-            .unwrap()
-    };
+    let of = |version: &str| definitions(&server, version);
     let schema = "spec.versions[0].schema.openAPIV3Schema.properties";
     assert_eq!(
         server.unknown_fields(of("v1"), &stable, false),

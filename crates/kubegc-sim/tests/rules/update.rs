@@ -1,6 +1,6 @@
 //! Writes to existing objects: the event of a removal, and problems that several layers find.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::world::{MERGE, message, owner, policy, world};
 
@@ -20,11 +20,8 @@ fn s_20_removing_the_last_finalizer_of_a_terminating_object_removes_it_without_a
         assert_eq!(response.code, 200);
         assert!(answered.meta.finalizers.is_empty() && answered.meta.labels.len() == 1);
         assert!(world.get(kind, "a").is_null());
-        let events: Vec<_> = world
-            .server
-            .events_since(world.kind(kind), before)
-            .unwrap()
-            .collect();
+        let events = world.server.events_since(world.kind(kind), before).unwrap();
+        let events = Vec::from_iter(events);
         assert_eq!(events.len(), 1);
         let last = &events[0].object.meta;
         assert_eq!(last.finalizers, ["x.dev/a".into()], "the last stored state");
@@ -42,41 +39,21 @@ fn s_20_removing_the_last_finalizer_of_a_terminating_object_removes_it_without_a
 /// custom resources.
 #[test]
 fn problems_are_found_once_by_each_layer() {
-    let two_controllers: Vec<Value> = ["o", "p"]
-        .into_iter()
-        .map(|name| {
-            let mut reference = owner(name);
-            reference["controller"] = true.into();
-            reference
-        })
-        .collect();
+    let two_controllers = ["o", "p"].map(|name| {
+        let mut reference = owner(name);
+        reference["controller"] = true.into();
+        reference
+    });
+    let two_controllers = json!({"ownerReferences": two_controllers});
+    let without_uid = json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n"}]});
+    let exclusive = json!({"finalizers": ["orphan", "foregroundDeletion"]});
     for (patch, kind, causes, count) in [
-        (json!({"ownerReferences": two_controllers}), "Secret", 4, 1),
-        (json!({"ownerReferences": two_controllers}), "Child", 3, 3),
-        (
-            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n"}]}),
-            "Secret",
-            4,
-            1,
-        ),
-        (
-            json!({"ownerReferences": [{"apiVersion": "v1", "kind": "K", "name": "n"}]}),
-            "Child",
-            3,
-            1,
-        ),
-        (
-            json!({"finalizers": ["orphan", "foregroundDeletion"]}),
-            "Secret",
-            2,
-            1,
-        ),
-        (
-            json!({"finalizers": ["orphan", "foregroundDeletion"]}),
-            "Child",
-            1,
-            1,
-        ),
+        (&two_controllers, "Secret", 4, 1),
+        (&two_controllers, "Child", 3, 3),
+        (&without_uid, "Secret", 4, 1),
+        (&without_uid, "Child", 3, 1),
+        (&exclusive, "Secret", 2, 1),
+        (&exclusive, "Child", 1, 1),
     ] {
         let mut world = world();
         world.put(kind, "a", &[]);

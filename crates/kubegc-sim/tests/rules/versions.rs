@@ -2,37 +2,7 @@
 
 use serde_json::json;
 
-use crate::world::{MERGE, STRATEGIC, expecting, message, policy, world, world_of};
-
-/// A pod without grace period is written before its removal: since 1.17 the precondition is updated for that.
-#[test]
-fn s_6_a_version_precondition_follows_the_graceful_update_since_1_17() {
-    for (version, code, gone) in [
-        ("1.16.0", 409, false),
-        ("1.17.0", 200, true),
-        ("1.28.0", 200, true),
-    ] {
-        let mut world = world_of(version);
-        world.put("Pod", "a", &[]);
-        let current = world.get("Pod", "a")["metadata"]["resourceVersion"].clone();
-        let response = world.delete("Pod", "a", &expecting(None, current.as_str()));
-        assert_eq!(response.code, code, "{version}");
-        assert_eq!(world.get("Pod", "a").is_null(), gone, "{version}");
-    }
-}
-
-/// If the last finalizer is removed without a write before, the expected version of the removal
-/// is that of an empty object.
-#[test]
-fn s_6_a_version_precondition_fails_if_only_the_collectors_finalizer_is_dropped() {
-    for (version, code) in [("1.16.0", 200), ("1.17.0", 409), ("1.36.0", 409)] {
-        let mut world = world_of(version);
-        world.put("Secret", "a", &["orphan"]);
-        let current = world.get("Secret", "a")["metadata"]["resourceVersion"].clone();
-        let response = world.delete("Secret", "a", &expecting(None, current.as_str()));
-        assert_eq!(response.code, code, "{version}");
-    }
-}
+use crate::world::{MERGE, STRATEGIC, message, policy, world, world_of};
 
 #[test]
 fn s_27_the_response_shows_the_deletions_revision_only_in_newer_releases() {

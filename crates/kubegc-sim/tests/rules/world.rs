@@ -50,7 +50,13 @@ pub(crate) fn typed(version: &str) -> ApiServer {
     server
 }
 
-/// The same without any namespace object, where none is needed.
+/// The kind of CustomResourceDefinitions in a version.
+pub(crate) fn definitions(server: &ApiServer, version: &str) -> KindId {
+    let kind = server.resolve("apiextensions.k8s.io", version, "customresourcedefinitions");
+    kind.unwrap()
+}
+
+/// A small cluster without any namespace object, where none is needed.
 pub(crate) fn open_world() -> World {
     let World { server } = world();
     let settings = Settings {

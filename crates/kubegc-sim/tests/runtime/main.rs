@@ -1,7 +1,6 @@
 //! The simulated node: responses like containerd's, its disk, the record of calls, and the faults in front of
 //! it.
 
-mod faults;
 mod lifecycle;
 mod node;
 mod properties;

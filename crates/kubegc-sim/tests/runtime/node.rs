@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use kubegc_core::{RuntimeError, Timestamp};
+use kubegc_core::Timestamp;
 use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimClock, SimNode, runtime::RunningPod};
 
 /// Drives a future that never has to wait.
@@ -56,8 +56,4 @@ pub(crate) fn run(node: &SimNode, name: &str, image: &str) -> RunningPod {
 /// Free bytes.
 pub(crate) fn free(node: &SimNode) -> u64 {
     node.file_system().available_bytes.unwrap()
-}
-
-pub(crate) fn is_unknown<T>(answer: &Result<T, RuntimeError>) -> bool {
-    matches!(answer, Err(RuntimeError::Unknown { .. }))
 }

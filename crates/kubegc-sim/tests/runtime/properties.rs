@@ -1,12 +1,15 @@
-//! Laws of bytes, for any sequence of operations on a node.
+//! Laws of bytes, for any sequence of operations on a node, and drawn faults.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{LogDirectory, Runtime};
-use kubegc_sim::{ContainerSpec, ImageSpec, NodeSettings, PodSpec, SimNode};
+use kubegc_core::{LogDirectory, Runtime, RuntimeError};
+use kubegc_sim::{
+    ContainerSpec, FaultyRuntime, ImageSpec, NodeSettings, PodSpec, SimNode,
+    runtime::{Fault, FaultPlan},
+};
 use proptest::{prelude::*, sample::Index};
 
-use crate::node::{clock, free, now};
+use crate::node::{clock, free, node, now};
 
 const LAYERS: [u64; 6] = [100, 70, 40, 25, 10, 0];
 
@@ -181,4 +184,20 @@ proptest! {
         prop_assert_eq!(now(node.containers()), now(again.containers()));
         prop_assert_eq!(node.violations(), again.violations());
     }
+}
+
+#[test]
+fn a_plan_draws_faults_from_its_seed() {
+    let drawn = |seed| {
+        let plan = FaultPlan {
+            seed,
+            faults_per_mille: 300,
+            faults: vec![Fault::Refuse(RuntimeError::refused("device busy"))],
+            ..FaultPlan::default()
+        };
+        let faulty = FaultyRuntime::new(node(), plan);
+        let calls = (0..100).map(|_| now(faulty.images()).is_err());
+        calls.collect::<Vec<bool>>()
+    };
+    assert_ne!(drawn(1), drawn(2));
 }

@@ -1,24 +1,28 @@
-//! Scenes of a node: operations on it, and what they report.
+//! Scenes of a node behind faults: operations on it, and what they report.
 //!
 //! The inputs of `scenes.txt` are operations on the [node](crate::node::node) of these tests; `; ` separates
-//! several of one line. An operation that reports something is printed with it. `web/0` is the first sandbox of
-//! the pod `web`, `web/app/0` its first container `app`, `log:web/app/0` and `link:web/app/0` are the paths of
-//! its log and of the link to it, `entry:web` is the name of its directory of logs. `id:shop/web:1` is the image
-//! that first had this tag, `digest:shop/web` the first digest of the repository. A later one ends with `'`.
+//! several of one line. An operation that reports something is printed with it. `web/0` is the first sandbox
+//! of the pod `web`, `web/app/0` its first container `app`, `log:web/app/0` and `link:web/app/0` are the paths
+//! of its log and of the link to it, `entry:web` is the name of its directory of logs. `id:shop/web:1` is the
+//! image that first had this tag, `digest:shop/web` the first digest of the repository. A later one ends
+//! with `'`.
 
 use std::{collections::BTreeMap, fmt::Display};
 
 use kubegc_core::{
-    LogDirectory, PodSource, Runtime, Timestamp, Uid,
+    LogDirectory, PodSource, Runtime, RuntimeError, Timestamp, Uid,
     node_facts::{ContainerState, LogTarget, PodState},
 };
 use kubegc_fixtures::check_transcript;
-use kubegc_sim::{ContainerSpec, ImageSpec, PodSpec, SimNode};
+use kubegc_sim::{
+    ContainerSpec, FaultyRuntime, ImageSpec, PodSpec, SimNode,
+    runtime::{Fault, FaultPlan, Operation, Rule},
+};
 
 use crate::node::{START, free, node, now};
 
 struct Scene {
-    node: SimNode,
+    faulty: FaultyRuntime<SimNode>,
     /// Ids and paths by name.
     ids: BTreeMap<String, String>,
 }
@@ -27,13 +31,24 @@ struct Scene {
 fn scenes_report_what_they_should() {
     check_transcript("tests/runtime/scenes.txt", |input| {
         let mut scene = Scene {
-            node: node(),
+            faulty: FaultyRuntime::new(node(), FaultPlan::default()),
             ids: BTreeMap::new(),
         };
         scene.learn();
         let mut lines = Vec::new();
         for operation in input.lines().flat_map(|line| line.split("; ")) {
-            let report = scene.perform(operation);
+            let report = match operation.strip_prefix("rule ") {
+                Some(fault) => {
+                    let rules = vec![rule(fault)];
+                    let plan = FaultPlan {
+                        rules,
+                        ..FaultPlan::default()
+                    };
+                    scene.faulty = FaultyRuntime::new(scene.faulty.runtime().clone(), plan);
+                    String::new()
+                }
+                None => scene.perform(operation),
+            };
             scene.learn();
             if !report.is_empty() {
                 lines.push(format!("{operation}: {}", scene.named(report)));
@@ -90,6 +105,34 @@ fn container(name: &str, image: &str, words: &[&str]) -> ContainerSpec {
     spec
 }
 
+/// A rule of faults: the operation or `any`, the fault, and what else selects its calls.
+fn rule(text: &str) -> Rule {
+    let words = Vec::from_iter(text.split(' '));
+    let operations = [Operation::ContainerStatus, Operation::RemoveImage];
+    let operation = operations
+        .into_iter()
+        .find(|operation| format!("{operation:?}") == words[0]);
+    let fault = match words[1] {
+        "refuse" => Fault::Refuse(RuntimeError::refused("device busy")),
+        "lose" => Fault::LoseResponse,
+        "empty" => Fault::EmptyStatus,
+        _ => Fault::Die,
+    };
+    let mut rule = Rule {
+        matching: (operation, None),
+        ..Rule::always(Operation::Pods, fault)
+    };
+    for (key, value) in options(&words) {
+        match key {
+            "about" => rule = rule.about(value),
+            "skip" => rule.skip = value.parse().unwrap(),
+            "times" => rule.times = value.parse().unwrap(),
+            other => panic!("a rule has no {other}"),
+        }
+    }
+    rule
+}
+
 fn state(name: &str) -> ContainerState {
     let states = [
         ContainerState::Created,
@@ -125,21 +168,24 @@ impl Scene {
 
     /// Names all objects of the node.
     fn learn(&mut self) {
-        for sandbox in self.node.all_sandboxes() {
+        for sandbox in self.faulty.runtime().all_sandboxes() {
             let (pod, uid) = (&sandbox.pod.name, sandbox.pod.uid.to_string());
             self.name(&format!("uid:{pod}"), &uid);
             self.name(&format!("{pod}/{}", sandbox.attempt), &sandbox.id);
             self.name(&format!("entry:{pod}"), &format!("shop_{pod}_{uid}"));
         }
-        for container in self.node.all_containers() {
+        for container in self.faulty.runtime().all_containers() {
             let (pod, id) = (&container.pod.name, &container.id);
             let name = container.name.as_deref().unwrap_or_default();
             let link = format!("/var/log/containers/{pod}_shop_{name}-{id}.log");
             let known = self.name(&format!("{pod}/{name}/{}", container.attempt), id);
             self.name(&format!("link:{known}"), &link);
-            self.name(&format!("log:{known}"), &self.node.log_path(id).unwrap());
+            self.name(
+                &format!("log:{known}"),
+                &self.faulty.runtime().log_path(id).unwrap(),
+            );
         }
-        for image in self.node.all_images() {
+        for image in self.faulty.runtime().all_images() {
             let tag = image.tags.first().map_or("", |tag| &**tag);
             self.name(&format!("id:{tag}"), &image.id);
             for digest in &image.digests {
@@ -165,7 +211,7 @@ impl Scene {
         let word = |place: usize| words.get(place).copied().unwrap_or_default();
         let (id, uid) = (self.id(word(1)), Uid::new(&self.id(&format!("uid:{}", word(1)))));
         let number = || word(2).parse().unwrap();
-        let node = &self.node;
+        let (faulty, node) = (&self.faulty, self.faulty.runtime());
         match words[0] {
             "pull" => report(node.pull(&image(word(1), &words))),
             "run" => {
@@ -183,23 +229,43 @@ impl Scene {
             "delete" => done(node.delete_pod(&uid)),
             "write" => report(node.write_log(&id, number())),
             "insert-entry" => done(node.insert_log_entry(word(1), number())),
-            "stop" => done(now(node.stop_container(&id, 2))),
-            "remove" => done(now(node.remove_container(&id))),
-            "stop-sandbox" => done(now(node.stop_sandbox(&id))),
-            "remove-sandbox" => done(now(node.remove_sandbox(&id))),
-            "remove-image" => done(now(node.remove_image(&id, word(2)))),
-            "remove-entry" => done(now(node.remove_pod_entry(&id))),
-            "remove-logs" => done(now(node.remove_container_logs(&id))),
-            "remove-link" => done(now(node.remove_container_link(&id))),
-            "image-id" => {
-                let found = now(node.image_id(&id)).unwrap();
-                found.map_or_else(|| "none".to_owned(), |id| id.to_string())
-            }
-            "status" => report(now(node.container_status(&id)).map(|status| {
-                let status = status.unwrap();
+            "stop" => done(now(faulty.stop_container(&id, 2))),
+            "remove" => done(now(faulty.remove_container(&id))),
+            "stop-sandbox" => done(now(faulty.stop_sandbox(&id))),
+            "remove-sandbox" => done(now(faulty.remove_sandbox(&id))),
+            "remove-image" => done(now(faulty.remove_image(&id, word(2)))),
+            "remove-entry" => done(now(faulty.remove_pod_entry(&id))),
+            "remove-logs" => done(now(faulty.remove_container_logs(&id))),
+            "remove-link" => done(now(faulty.remove_container_link(&id))),
+            "image-id" => report(now(faulty.image_id(&id)).map(|found| match found {
+                Some(id) => id.to_string(),
+                None => "none".to_owned(),
+            })),
+            "status" => report(now(faulty.container_status(&id)).map(|status| {
+                let Some(status) = status else {
+                    return "empty".to_owned();
+                };
                 let volumes = status.image_volumes.iter().map(|id| format!(" {id}"));
                 format!("{}{}", status.log_path, String::from_iter(volumes))
             })),
+            "die" => {
+                faulty.die();
+                String::new()
+            }
+            "revive" => {
+                faulty.revive();
+                String::new()
+            }
+            "list-containers" => report(now(faulty.containers()).map(|listed| listed.len())),
+            "list-sandboxes" => report(now(faulty.sandboxes()).map(|listed| listed.len())),
+            "list-images" => report(now(faulty.images()).map(|listed| listed.len())),
+            "list-pods" => report(now(faulty.pods()).map(|pods| pods.known.len())),
+            "list-entries" => report(now(faulty.pod_entries()).map(|listed| listed.len())),
+            "list-links" => report(now(faulty.container_links()).map(|listed| listed.len())),
+            "file-system" => {
+                let read = now(faulty.image_file_system());
+                report(read.map(|read| format!("{} used", read.used_bytes.unwrap())))
+            }
             "created" => {
                 let created = node.container(&id).unwrap().created_at;
                 created.since(START).as_secs().to_string()
@@ -243,7 +309,7 @@ impl Scene {
 
     /// What exists, in the order of creation, or of names and paths.
     fn listing(&self, what: &str) -> String {
-        let node = &self.node;
+        let (faulty, node) = (&self.faulty, self.faulty.runtime());
         match what {
             "free" => free(node).to_string(),
             "images" => joined(node.all_images().iter().map(|image| {
@@ -283,6 +349,13 @@ impl Scene {
                     .iter()
                     .map(|link| format!("{} {:?}", link.path, link.target));
                 self.sorted(links)
+            }
+            "calls" => node.calls().len().to_string(),
+            "changes" => node.changes().len().to_string(),
+            "dead" => faulty.is_dead().to_string(),
+            "injected" => {
+                let injected = faulty.injected().into_iter();
+                joined(injected.map(|(operation, target, fault)| format!("{operation:?} {target} {fault:?}")))
             }
             "harms" => joined(node.violations().iter().map(ToString::to_string)),
             other => panic!("there is no operation {other}"),

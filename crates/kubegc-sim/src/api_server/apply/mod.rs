@@ -29,7 +29,7 @@ use super::{
 };
 use crate::{
     StoredObject,
-    object::ManagedFields,
+    object::managed_fields,
     status::{self, Refusal, Result},
     types::node::{Sent, undeclared},
 };
@@ -178,7 +178,7 @@ impl ApiServer {
             (_, managers) => managers.unwrap_or_default(),
         };
         let (merged, managers) = request.merged(&live, managers)?;
-        let managers = Some(ManagedFields::of(managers.to_json()));
+        let managers = Some(managed_fields(managers.to_json()));
         let mut object = self
             .decoded_applied(kind, merged)
             .map_err(|problem| match &existing {

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     StoredObject,
     api_server::{ApiServer, write::Part},
-    object::ManagedFields,
+    object::{ManagedFields, managed_fields},
 };
 
 /// Fields of every object have managers from its creation on.
@@ -32,23 +32,23 @@ impl ApiServer {
         sent: &StoredObject,
         part: Part,
     ) -> ManagedFields {
-        let live = existing.map_or(&ManagedFields::NONE, |existing| &existing.managers);
+        let live = existing.and_then(|existing| existing.managers.as_deref());
         let begins = existing.is_none() && self.settings.types && self.version.has(ALL_ARE_TRACKED);
-        if live.list().is_none() && sent.managers.list().is_none() && !begins {
-            return ManagedFields::NONE;
+        if live.is_none() && sent.managers.is_none() && !begins {
+            return None;
         }
         // Writes to a subresource do not edit them.
-        let edited = sent.managers.list().filter(|_| part == Part::Whole);
+        let edited = sent.managers.as_deref().filter(|_| part == Part::Whole);
         // This list resets ownership: after it, no manager owns anything.
         if edited.is_some_and(|list| *list == json!([{}])) {
-            return ManagedFields::NONE;
+            return None;
         }
         let read = |list: Option<&Value>| list.and_then(Managers::read).filter(|read| !read.is_empty());
         let Some(mut managers) = read(edited)
-            .or_else(|| read(live.list()))
+            .or_else(|| read(live))
             .or_else(|| begins.then(Managers::default))
         else {
-            return ManagedFields::NONE;
+            return None;
         };
         let (resource, place) = (self.resource(kind), self.place_of(kind));
         let json = |object: &StoredObject| object.to_json_without_managers(resource);
@@ -73,7 +73,7 @@ impl ApiServer {
             let steps = paths.wanted.iter().map(|step| Element::field(step));
             managers.pass_through_scale(&Vec::from_iter(steps));
         }
-        ManagedFields::of(managers.to_json())
+        managed_fields(managers.to_json())
     }
 
     /// The manager that writes a part.

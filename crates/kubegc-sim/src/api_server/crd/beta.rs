@@ -6,10 +6,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::types::{
-    convert::rename,
-    defaults::{object_mut, objects_in},
-};
+use crate::types::objects::{object_mut, objects_in};
 
 /// The fields of a version that `v1beta1` may also have for all versions: there, and in a version.
 const OF_VERSIONS: [(&str, &str); 4] = [
@@ -87,7 +84,7 @@ pub(super) fn to_internal(body: &mut Map<String, Value>) {
         && let Some(Value::Object(mut webhook)) = conversion.remove("webhook")
     {
         webhook.retain(|_, value| !value.is_null());
-        rename(&mut webhook, [("clientConfig", "webhookClientConfig")]);
+        rename(&mut webhook, "clientConfig", "webhookClientConfig");
         conversion.append(&mut webhook);
     }
 }
@@ -95,6 +92,12 @@ pub(super) fn to_internal(body: &mut Map<String, Value>) {
 /// Renames the path of each column of a version, or of all versions.
 fn rename_columns(of: &mut Map<String, Value>, from: &str, to: &str) {
     for column in objects_in(of, "additionalPrinterColumns") {
-        rename(column, [(from, to)]);
+        rename(column, from, to);
+    }
+}
+
+fn rename(object: &mut Map<String, Value>, from: &str, to: &str) {
+    if let Some(value) = object.remove(from) {
+        object.insert(to.to_owned(), value);
     }
 }

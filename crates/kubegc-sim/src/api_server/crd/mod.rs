@@ -26,7 +26,7 @@ pub use cleaner::{CrdCleaner, CrdStep};
 pub use convert::Converter;
 pub use registration::{CrdRegistration, RegistrationStep};
 
-use super::{ApiServer, Key, response::Outcome};
+use super::{ApiServer, Key, Response};
 use crate::{
     StoredObject,
     status::{self, Result},
@@ -78,23 +78,23 @@ fn section(name: &str, at: &At<'_>, c: &mut Check) {
 /// # Upstream
 /// [`REST.Delete`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition/etcd.go),
 /// the same from 1.13 to 1.37, but for the precondition on the resourceVersion (1.14).
-pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Outcome {
+pub(super) fn delete(server: &mut ApiServer, key: Key<'_>, options: &DeleteOptions) -> Result<Response> {
     let (kind, existing) = (key.kind, server.existing(key)?);
     server.check_preconditions(kind, &existing.meta, options, true)?;
     if existing.meta.is_deleting() {
         return server.delete_object(key, &mut options.clone());
     }
     let now = server.now;
-    let outcome = server.mark(kind, &existing, options, |object| {
+    let response = server.mark(kind, &existing, options, |object| {
         if !object.meta.has_finalizer(FINALIZER_CRD_CLEANUP) {
             object.meta.finalizers.push(FINALIZER_CRD_CLEANUP.into());
         }
         set_condition(object, "Terminating", true, "InstanceDeletionPending", now);
     })?;
-    if let Some(object) = outcome.0.object().filter(|_| !options.dry_run) {
+    if let Some(object) = response.object().filter(|_| !options.dry_run) {
         follow(server, object);
     }
-    Ok(outcome)
+    Ok(response)
 }
 
 /// Serves the versions of a new definition and sets the conditions of its status.

@@ -74,7 +74,7 @@ impl ApiServer {
             self.count_down(budgets, &budget, name, options.dry_run)?;
         }
         // The deletion itself runs no admission.
-        let (response, _) = self.without_webhooks(|server| server.try_delete(key, &options))?;
+        let response = self.without_webhooks(|server| server.try_delete(key, &options))?;
         // The response does not contain the pod.
         Ok(created().with(response.warnings))
     }

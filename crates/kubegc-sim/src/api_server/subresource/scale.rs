@@ -141,7 +141,7 @@ impl ApiServer {
             && !paths.custom
             && changes
             && !options.force
-            && !existing.managers.list().is_some_and(is_owned)
+            && !existing.managers.as_deref().is_some_and(is_owned)
         {
             // The replicas have no manager yet.
             return Err(self.scale_conflict());
