@@ -32,9 +32,7 @@ pub(crate) struct Check<'v> {
     /// The group and version in which the object was sent.
     pub(crate) group: &'v str,
     pub(crate) api: &'v str,
-    /// The grace period of the validated pod's containers, in seconds.
-    pub(crate) grace_period: Option<i64>,
-    /// The names of its valid volumes, and whether each may be a block device.
+    /// The names of the validated pod's valid volumes, and whether each may be a block device.
     pub(crate) volumes: Vec<(String, bool)>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
     pub(crate) skips_template: bool,
@@ -51,7 +49,6 @@ impl<'v> Check<'v> {
             object: None,
             group: "",
             api: "",
-            grace_period: None,
             volumes: Vec::new(),
             skips_template: false,
         }

@@ -11,7 +11,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    field::{At, Check},
+    field::{At, Check, copy},
     go_syntax,
 };
 use crate::status::quoted;
@@ -70,6 +70,8 @@ pub(super) enum Word {
     If(Vec<Condition>),
     /// A condition on the value.
     When(fn(&At<'_>, &Check<'_>) -> bool),
+    /// The value is not the stored one, even with the values of these fields of it.
+    Differs(Vec<&'static str>),
     NotBlank,
     /// Whether the value is valid, and the usual message if it is not.
     Fits(fn(&At<'_>) -> bool, &'static str),
@@ -470,6 +472,11 @@ impl Row {
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::When(holds) => return holds(at, c),
+            Word::Differs(fields) => {
+                let (mut new, old) = (at.value.clone(), at.old(c));
+                fields.iter().for_each(|field| copy(&mut new, old, field));
+                return new != *old;
+            }
             Word::NotBlank => {
                 if at.text().trim().is_empty() {
                     at.required(c, &or("", c));

@@ -193,9 +193,16 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
     message.clone_into(&mut row.message);
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
-        if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
-            known.extend(values.split('|').filter_map(parse_value));
-            continue;
+        match (word.strip_prefix('|'), row.words.last_mut()) {
+            (Some(values), Some(Word::In(known))) => {
+                known.extend(values.split('|').filter_map(parse_value));
+                continue;
+            }
+            (Some(fields), Some(Word::Differs(known))) => {
+                known.extend(fields.split('|'));
+                continue;
+            }
+            _ => {}
         }
         row.words.push(match word {
             "not-blank" => Word::NotBlank,
@@ -253,6 +260,7 @@ fn compound(word: &'static str) -> Option<Word> {
         "api!" => Word::Api(false, value),
         "unique" => Word::Unique(places(value)),
         "repeats" => Word::Repeats(places(value)),
+        "differs" => Word::Differs(value.split('|').collect()),
         _ => return None,
     })
 }

@@ -73,14 +73,14 @@ fn code(name: &str) -> Option<Code> {
             template_updated time_zone;
         networking: domain_prefixed_path ip_block secret_name wildcard_rule;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
-            overhead resources search_paths selected_keys sleep spread_constraints subscript;
+            overhead resources search_paths selected_keys spread_constraints subscript;
         pod_changes: added_tolerations frozen kept_containers restarts;
         services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
-            source_updated topology;
+            topology;
         volumes: add begin device driver_name known unique;
-        workloads: data_updated labels_select_template
-            selects_template stateful_set_updated template_of_stateful_set;
+        workloads: data_updated labels_select_template selects_template stored_stateful_set
+            template_of_stateful_set;
     };
     Some(code)
 }

@@ -216,33 +216,6 @@ pub(super) fn host_ports(containers: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A container may sleep for no time.
-const SLEEP_MAY_BE_ZERO: Behavior =
-    Behavior::since(33, 0, "the feature gate PodLifecycleSleepActionAllowZero is on");
-
-/// `validateSleepAction`.
-pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
-    let seconds = at.get("seconds").number();
-    let may_be_zero = c.version.has(SLEEP_MAY_BE_ZERO);
-    let least = i64::from(!may_be_zero);
-    let Some(grace) = c
-        .grace_period
-        .filter(|grace| !(least..=*grace).contains(&seconds))
-    else {
-        return;
-    };
-    let bound = format!("less than terminationGracePeriodSeconds ({grace})");
-    let problem = match c.version.minor() {
-        _ if may_be_zero => format!("must be non-negative and {bound}"),
-        32 => format!(
-            "must be greater than 0 and {bound}. Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero \
-             sleep."
-        ),
-        _ => format!("must be greater than 0 and {bound}"),
-    };
-    at.invalid_as(c, &seconds.to_string(), &problem);
-}
-
 /// `validateTopologySpreadConstraints`: of equal constraints, each but the last one is reported.
 pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
     fn pair<'v>(constraint: &At<'v>) -> [&'v str; 2] {

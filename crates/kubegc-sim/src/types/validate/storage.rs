@@ -23,31 +23,6 @@ const CLAIMS_GET_CLASSES: Behavior =
 const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
     Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
 
-/// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
-pub(super) fn source_updated(volume: &At<'_>, c: &mut Check) {
-    /// The fields of a volume that are not its source.
-    const OTHERS: &str = "accessModes capacity claimRef mountOptions nodeAffinity persistentVolumeReclaimPolicy \
-                          storageClassName volumeAttributesClassName volumeMode";
-    const SECRET: &str = "controllerExpandSecretRef";
-    let (spec, old) = (volume.get("spec"), c.old().get("spec"));
-    let source = |spec: &At<'_>| {
-        let mut source = spec.value.as_object().cloned().unwrap_or_default();
-        source.retain(|key, _| OTHERS.split(' ').all(|other| other != key));
-        source
-    };
-    let (mut new_source, old_source) = (source(&spec), source(&old));
-    if old.get("csi").is_set()
-        && !old.get("csi").get(SECRET).is_set()
-        && let Some(csi) = new_source.get_mut("csi").and_then(Value::as_object_mut)
-    {
-        csi.remove(SECRET);
-    }
-    if new_source != old_source {
-        let problem = "spec.persistentvolumesource is immutable after creation\n";
-        spec.get("persistentvolumesource").forbidden(c, problem);
-    }
-}
-
 /// The changed affinity of a volume.
 pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
     let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));

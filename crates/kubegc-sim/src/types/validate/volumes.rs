@@ -9,9 +9,8 @@ use super::super::field::{At, Check};
 use crate::formats;
 
 /// Begins the validation of a pod or template: none of its volumes is valid so far.
-pub(super) fn begin(spec: &At<'_>, c: &mut Check) {
+pub(super) fn begin(_: &At<'_>, c: &mut Check) {
     c.volumes.clear();
-    c.grace_period = spec.get("terminationGracePeriodSeconds").value.as_i64();
 }
 
 /// Adds a valid volume.
