@@ -35,6 +35,7 @@ fn format(name: &str) -> Option<Code> {
         "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
         "id" => |at, c| at.problems(c, formats::in_range(at.number(), 0, i32::MAX.into())),
         "cidr" => |at, c| at.problems(c, formats::cidr(at.text())),
+        "legacy-cidr" => |at, c| at.problems(c, formats::legacy_cidr(c.version, at.text())),
         "port" => |at, c| {
             for problem in formats::port_number(at.number()) {
                 at.invalid_as(c, &at.number().to_string(), &problem);
@@ -95,6 +96,7 @@ fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
         "ip" => |value| is_ip(value, |_| true),
         "ipv4" => |value| is_ip(value, |ip| ip.is_ipv4()),
         "ipv6" => |value| is_ip(value, |ip| ip.is_ipv6()),
+        "cidr" => |value| is_cidr(value, |_| true),
         "ipv4-cidr" => |value| is_cidr(value, |ip| ip.is_ipv4()),
         "ipv6-cidr" => |value| is_cidr(value, |ip| ip.is_ipv6()),
         "unspecified" => |value| is_ip(value, |ip| ip.is_unspecified()),

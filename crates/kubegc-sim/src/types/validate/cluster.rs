@@ -12,33 +12,7 @@ use super::super::{
     go_syntax,
 };
 use super::amounts::is_quota_resource;
-use crate::{formats, status::quoted};
-
-pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
-    let all = ranges.texts();
-    let shown = go_syntax::value(c.version, ranges.value, "[]string");
-    let mut families: Vec<bool> = Vec::new();
-    for range in ranges.items() {
-        let parsed = formats::parse_cidr(range.text());
-        families.extend(parsed.map(|(address, _)| address.is_ipv6()));
-        if !c.since(30) {
-            if parsed.is_none() {
-                range.invalid_as(c, &shown, "must be valid CIDR");
-            }
-        } else {
-            range.problems(c, formats::legacy_cidr(c.version, range.text()));
-        }
-    }
-    if all.len() > 2 || matches!(families[..], [first, second] if first == second) {
-        ranges.invalid_as(c, &shown, "may specify no more than one CIDR for each IP family");
-    }
-    for (index, range) in ranges.items().enumerate() {
-        // Since 1.33, the message about families covers duplicates.
-        if !c.since(33) && all[..index].contains(&range.text()) {
-            range.duplicate(c);
-        }
-    }
-}
+use crate::status::quoted;
 
 /// The amounts of `ValidateLimitRange`, whose names are validated.
 pub(super) fn limit(limit: &At<'_>, c: &mut Check) {

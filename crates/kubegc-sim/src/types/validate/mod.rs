@@ -64,7 +64,7 @@ fn code(name: &str) -> Option<Code> {
         amounts: name_of_container_resource of_container of_containers of_quota of_resource
             positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time limit pod_ranges quota scopes_updated;
+        cluster: former_time limit quota scopes_updated;
         config: config_map docker_config secret;
         devices: added_consumers attributes counters extended_resource full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
