@@ -11,7 +11,7 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use super::amounts::is_quota_resource;
+use super::amounts::{is_quota_resource, may_be_overcommitted};
 use crate::status::quoted;
 
 /// The amounts of `ValidateLimitRange`, whose names are validated.
@@ -82,12 +82,6 @@ fn limit_amounts(limit: &At<'_>, name: &str, c: &mut Check) {
             format!("default value {default} must equal to defaultRequest value {request} in {name}");
         invalid("defaultRequest", request, problem, c);
     }
-}
-
-/// Whether containers may request less of a resource than their limit.
-fn may_be_overcommitted(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    is_native && !name.starts_with("hugepages-")
 }
 
 /// Quotas bound the claims of a class of volume attributes.

@@ -61,12 +61,12 @@ fn code(name: &str) -> Option<Code> {
     }
     let code: Code = functions! {
         admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
-        amounts: name_of_container_resource of_container of_containers of_quota of_resource
+        amounts: extended name_of_container_resource of_container of_containers of_quota of_resource
             positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time limit quota scopes_updated;
         config: config_map docker_config secret;
-        devices: added_consumers attributes counters extended_resource full_name known_request
+        devices: added_consumers attributes counters full_name known_request
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule
