@@ -32,6 +32,8 @@ pub(crate) struct Check<'v> {
     /// The group and version in which the object was sent.
     pub(crate) group: &'v str,
     pub(crate) api: &'v str,
+    /// The fields that an update may change, as paths of the value that is compared next.
+    pub(crate) mutable: Vec<&'static str>,
     /// The names of the validated pod's valid volumes, and whether each may be a block device.
     pub(crate) volumes: Vec<(String, bool)>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
@@ -49,6 +51,7 @@ impl<'v> Check<'v> {
             object: None,
             group: "",
             api: "",
+            mutable: Vec::new(),
             volumes: Vec::new(),
             skips_template: false,
         }

@@ -81,6 +81,7 @@ pub(crate) fn amounts(container: &Value, which: &str) -> Amounts {
     parsed(resources.and_then(|resources| resources.get(which)))
 }
 
+/// The amounts in an object of texts.
 pub(super) fn parsed(amounts: Option<&Value>) -> Amounts {
     let amounts = amounts.and_then(Value::as_object).into_iter().flatten();
     amounts

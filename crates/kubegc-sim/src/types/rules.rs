@@ -70,8 +70,10 @@ pub(super) enum Word {
     If(Vec<Condition>),
     /// A condition on the value.
     When(fn(&At<'_>, &Check<'_>) -> bool),
-    /// The value is not the stored one, even with the values of these fields of it.
-    Differs(Vec<&'static str>),
+    /// These fields may differ from the stored ones where the next word `Differs` compares a value that has them.
+    Mutable(Vec<&'static str>),
+    /// The value is not the stored one, even with the mutable fields of that.
+    Differs,
     NotBlank,
     /// Whether the value is valid, and the usual message if it is not.
     Fits(fn(&At<'_>) -> bool, &'static str),
@@ -472,10 +474,13 @@ impl Row {
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::When(holds) => return holds(at, c),
-            Word::Differs(fields) => {
-                let (mut new, old) = (at.value.clone(), at.old(c));
-                fields.iter().for_each(|field| copy(&mut new, old, field));
-                return new != *old;
+            Word::Mutable(fields) => c.mutable.extend(fields),
+            Word::Differs => {
+                let mut new = at.value.clone();
+                for field in std::mem::take(&mut c.mutable) {
+                    copy(&mut new, at.old(c), field);
+                }
+                return new != *at.old(c);
             }
             Word::NotBlank => {
                 if at.text().trim().is_empty() {

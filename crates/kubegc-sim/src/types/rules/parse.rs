@@ -200,13 +200,14 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
                 known.extend(values.split('|').filter_map(parse_value));
                 continue;
             }
-            (Some(fields), Some(Word::Differs(known))) => {
+            (Some(fields), Some(Word::Mutable(known))) => {
                 known.extend(fields.split('|'));
                 continue;
             }
             _ => {}
         }
         row.words.push(match word {
+            "differs" => Word::Differs,
             "not-blank" => Word::NotBlank,
             "trimmed" => {
                 let usual = "must not have leading or trailing whitespace";
@@ -262,7 +263,7 @@ fn compound(word: &'static str) -> Option<Word> {
         "api!" => Word::Api(false, value),
         "unique" => Word::Unique(places(value)),
         "repeats" => Word::Repeats(places(value)),
-        "differs" => Word::Differs(value.split('|').collect()),
+        "mutable" => Word::Mutable(value.split('|').collect()),
         _ => return None,
     })
 }

@@ -3,11 +3,10 @@
 //! # Upstream
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
-use kubegc_core::Behavior;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::super::{
-    field::{At, Check, copy},
+    field::{At, Check},
     go_syntax,
 };
 use super::{schedule, workloads::matches};
@@ -59,87 +58,6 @@ fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
     }
 }
 
-/// The template of a suspended Job that has not started may change where its pods are scheduled.
-const SUSPENDED_JOBS_CHANGE: Behavior =
-    Behavior::since(23, 0, "the feature gate JobMutableNodeSchedulingDirectives is on");
-
-/// The resources of the containers of a suspended job may change, and its scheduling when it had started.
-const RESOURCES_OF_SUSPENDED_JOBS_CHANGE: Behavior = Behavior::since(
-    36,
-    0,
-    "the feature gates MutablePodResourcesForSuspendedJobs and \
-     MutableSchedulingDirectivesForSuspendedJobs are on",
-);
-
-/// Whether a job is suspended and has no active pods.
-///
-/// # Upstream
-/// `shouldAllowMutablePodTemplate` in
-/// [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/batch/job/strategy.go).
-fn is_idle(job: &At<'_>) -> bool {
-    let status = job.get("status");
-    job.get("spec").get("suspend").flag()
-        && (is_true(&status, "Suspended") || !status.get("startTime").is_set())
-        && status.get("active").number() == 0
-}
-
-/// The template of the old Job, with what the new one may change.
-fn changeable_template(new: &At<'_>, old: &At<'_>, is_open: bool, c: &Check) -> Value {
-    let spec = old.get("spec");
-    let mut template = spec.get("template").value.clone();
-    let has_started = old.get("status").get("startTime").is_set();
-    let is_suspended = c.version.has(SUSPENDED_JOBS_CHANGE) && spec.get("suspend").flag();
-    let is_changeable = match c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) {
-        true => is_open,
-        false => is_suspended && !has_started,
-    };
-    if !is_changeable {
-        return template;
-    }
-    let new = new.get("template");
-    for list in ["containers", "initContainers"].into_iter().filter(|_| is_open) {
-        let names = |template: &Value| -> Vec<Value> {
-            let containers = template["spec"][list].as_array().into_iter().flatten();
-            containers.map(|container| container["name"].clone()).collect()
-        };
-        if names(&template) == names(new.value) {
-            copy(&mut template, new.value, &format!("spec/{list}/*/resources"));
-        }
-    }
-    let affinity = |template: &Value| template["spec"].get("affinity").cloned();
-    if affinity(&template).is_none() && affinity(new.value).is_some() {
-        template["spec"]["affinity"] = json!({});
-    }
-    for path in [
-        "metadata/labels",
-        "metadata/annotations",
-        "spec/nodeSelector",
-        "spec/tolerations",
-        "spec/schedulingGates",
-        "spec/affinity/nodeAffinity",
-    ] {
-        copy(&mut template, new.value, path);
-    }
-    if affinity(&template) == Some(json!({})) && affinity(new.value).is_none() {
-        copy(&mut template, &Value::Null, "spec/affinity");
-    }
-    template
-}
-
-/// The template of a job, which changes little and only while the job is suspended.
-pub(super) fn template_updated(spec: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    let is_open = c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) && is_idle(&old);
-    let changeable = changeable_template(spec, &old, is_open, c);
-    let template = spec.get("template");
-    if is_open {
-        let old = changeable.get("spec").unwrap_or(&Value::Null);
-        template.get("spec").immutable(c, old, "core.PodSpec");
-    } else {
-        template.immutable(c, &changeable, "core.PodTemplateSpec");
-    }
-}
-
 pub(super) fn schedule(schedule: &At<'_>, c: &mut Check) {
     if let Some(problem) = schedule::problem(schedule.text(), c) {
         schedule.invalid(c, &problem);
@@ -162,13 +80,6 @@ pub(super) fn time_zone(zone: &At<'_>, c: &mut Check) {
     if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
         zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
-}
-
-/// Whether a condition of a job is true.
-fn is_true(status: &At<'_>, kind: &str) -> bool {
-    let mut conditions = status.get("conditions").items();
-    conditions
-        .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
 }
 
 /// The indexes of pods that succeeded and failed.

@@ -70,13 +70,13 @@ fn code(name: &str) -> Option<Code> {
             nodes_of_device nodes_of_slice pool_name request_name;
         flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule
-            template_updated time_zone;
+            time_zone;
         networking: domain_prefixed_path ip_block secret_name wildcard_rule;
         pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
             overhead resources search_paths selected_keys spread_constraints subscript;
-        pod_changes: added_tolerations frozen kept_containers restarts;
+        pod_changes: added_tolerations kept_containers kept_selector restarts;
         services: external_name name_of_slice source_ranges unique_ports;
-        storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
+        storage: affinity_updated attachment_status size_updated drivers_updated parameters provisioner
             topology;
         volumes: add begin device driver_name known unique;
         workloads: data_updated labels_select_template selects_template stored_stateful_set

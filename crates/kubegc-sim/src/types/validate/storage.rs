@@ -14,15 +14,6 @@ use super::super::{
 };
 use crate::formats;
 
-/// The class of a claim before there was a field for it.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// A claim without a class may get one.
-const CLAIMS_GET_CLASSES: Behavior =
-    Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
-/// A bound claim may get another class of volume attributes.
-const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
-    Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
-
 /// The changed affinity of a volume.
 pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
     let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));
@@ -87,66 +78,23 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
     c.since(27) && affinity == *new.get("nodeAffinity").value
 }
 
-/// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
-pub(super) fn claim_updated(claim: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    let (spec, old_spec) = (claim.get("spec"), old.get("spec"));
-    let is_bound = claim.get("status").get("phase").text() == "Bound";
-    let gets_class = c.version.has(CLAIMS_GET_CLASSES)
-        && old
-            .get("metadata")
-            .get("annotations")
-            .key(CLASS_ANNOTATION)
-            .text()
-            .is_empty()
-        && !old_spec.get("storageClassName").is_set()
-        && spec.get("storageClassName").is_set();
-    let changes_attributes = is_bound && c.version.has(BOUND_CLAIMS_CHANGE_ATTRIBUTES);
-    let pinned = |spec: &At<'_>| {
-        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
-        if old_spec.get("volumeName").text().is_empty() {
-            spec.remove("volumeName");
-        }
-        if gets_class {
-            spec.remove("storageClassName");
-        }
-        if changes_attributes {
-            spec.remove("volumeAttributesClassName");
-        }
-        if is_bound
-            && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
-            && let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut)
-        {
-            requests.remove("storage");
-        }
-        spec
-    };
-    if pinned(&spec) != pinned(&old_spec) {
-        let and = if c.since(29) {
-            " and volumeAttributesClassName"
-        } else {
-            ""
-        };
-        let problem =
-            format!("spec is immutable after creation except resources.requests{and} for bound claims\n");
-        spec.forbidden(c, &problem);
+/// The requested size of a claim does not shrink.
+pub(super) fn size_updated(claim: &At<'_>, c: &mut Check) {
+    fn requests<'v>(claim: &At<'v>) -> At<'v> {
+        claim.get("spec").get("resources").get("requests")
     }
-    let size = |spec: &At<'_>| Quantity::parse(spec.get("resources").get("requests").key("storage").text());
-    let requests = spec.get("resources").get("requests").get("storage");
-    let zero = || Quantity::decimal_si(0);
-    let (new_size, old_size) = (
-        size(&spec).unwrap_or_else(zero),
-        size(&old_spec).unwrap_or_else(zero),
-    );
-    if new_size < old_size {
-        // The feature gate `RecoverVolumeExpansionFailure` is on since 1.32.
-        let capacity = claim.get("status").get("capacity").key("storage");
-        let capacity = Quantity::parse(capacity.text()).unwrap_or_else(zero);
-        if !c.since(32) {
-            requests.forbidden(c, "field can not be less than previous value");
-        } else if new_size <= capacity {
-            requests.forbidden(c, "field can not be less than status.capacity");
-        }
+    let amount = |at: At<'_>| Quantity::parse(at.text()).unwrap_or_default();
+    let size = amount(requests(claim).key("storage"));
+    if size >= amount(requests(&c.old()).key("storage")) {
+        return;
+    }
+    // The feature gate `RecoverVolumeExpansionFailure` is on since 1.32.
+    let capacity = amount(claim.get("status").get("capacity").key("storage"));
+    let field = requests(claim).get("storage");
+    if !c.since(32) {
+        field.forbidden(c, "field can not be less than previous value");
+    } else if size <= capacity {
+        field.forbidden(c, "field can not be less than status.capacity");
     }
 }
 
