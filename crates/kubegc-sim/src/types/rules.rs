@@ -1,5 +1,6 @@
 //! Rules of fields, read from tables, and applied to objects. `validate/rules.txt` describes their language.
 
+pub(super) mod conditions;
 pub(super) mod parse;
 
 use std::{cmp::Ordering, collections::BTreeSet, ptr, sync::OnceLock};
@@ -15,6 +16,7 @@ use super::{
     go_syntax,
 };
 use crate::status::quoted;
+use conditions::{Block, Condition, Place, place_of, text};
 
 /// Sections of rules by name.
 #[derive(Debug, Default)]
@@ -108,58 +110,11 @@ pub(super) enum Word {
     Code(Code),
 }
 
-/// A value that a condition, a bound or a message reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
-    /// The number of blocks further out at which the path begins.
-    outer: usize,
-    /// Whether it is that of the stored object.
-    is_stored: bool,
-    path: &'p str,
-}
-
-#[derive(Debug)]
-pub(super) struct Condition {
-    place: Place<'static>,
-    test: Test,
-    is_negated: bool,
-}
-
-#[derive(Debug)]
-enum Test {
-    Set,
-    Given,
-    In(Vec<&'static str>),
-    Contains(&'static str),
-    Begins(&'static str),
-    Above(i64),
-    /// It is of this kind.
-    Is(fn(&Value) -> bool),
-    /// It is not the stored value.
-    Changed,
-    /// It equals another value.
-    Same(Place<'static>),
-    /// More than one of these fields is set.
-    Many(Vec<&'static str>),
-}
-
 /// The values that the items of a list have had, by the address of the rule that forbids repetition.
 type Seen = BTreeSet<(usize, String)>;
 
 /// Stands for the address of the rule that only one of some fields is set.
 const SOLE: usize = 0;
-
-/// The value of a block of rows, within that of another block.
-pub(super) struct Block<'b, 'v> {
-    pub(super) at: &'b At<'v>,
-    pub(super) outer: Option<&'b Self>,
-}
-
-impl Block<'_, '_> {
-    fn outwards(&self, count: usize) -> &Self {
-        (0..count).fold(self, |block, _| block.outer.unwrap_or(block))
-    }
-}
 
 impl Table {
     /// Whether there is a section of this name.
@@ -246,150 +201,6 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     }
 }
 
-/// Whether a value is not empty.
-fn is_given(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(flag) => *flag,
-        Value::Number(number) => number.as_i64() != Some(0),
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-    }
-}
-
-impl Place<'_> {
-    pub(super) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
-        let mut at = block.outwards(self.outer).at.clone();
-        if self.is_stored {
-            at.value = at.old(c);
-        }
-        let mut rest = self.path;
-        while !rest.is_empty() {
-            if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
-                (at, rest) = (at.key(key), after);
-                continue;
-            }
-            let (step, after) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
-            rest = after.strip_prefix('.').unwrap_or(after);
-            at = match (step.strip_prefix('?'), step.parse()) {
-                (Some(kind), _) => {
-                    let mut conditions = at.items();
-                    let condition = conditions.find(|item| item.get("type").text() == kind);
-                    condition.unwrap_or(at).get("status")
-                }
-                (None, Ok(index)) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
-                (None, Err(_)) => at.get(step),
-            };
-        }
-        at
-    }
-
-    /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$key` for the name of the entry, `$name` and `$namespace` for those of the object,
-    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
-    fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
-        let meta = c.object.map(|object| &object.meta);
-        match self.path {
-            "$key" => return block.outwards(self.outer).at.key_or_name().to_owned(),
-            "$name" => return c.name().to_owned(),
-            "$namespace" => return meta.map_or("", |meta| &meta.namespace).to_owned(),
-            "$deleting" => return meta.is_some_and(|meta| meta.is_deleting()).to_string(),
-            _ => {}
-        }
-        if let Some((path, of_item)) = self.path.split_once("[]") {
-            let items = Place { path, ..*self }.read(block, c);
-            let texts = items.items().map(|at| {
-                let item = Block { at: &at, outer: None };
-                parse::place_of(of_item).text(&item, c)
-            });
-            let sorted: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
-            return sorted.join(", ");
-        }
-        if let Some(path) = self.path.strip_suffix('#') {
-            let path = path.trim_end_matches('.');
-            return Place { path, ..*self }.read(block, c).len().to_string();
-        }
-        if let Some(path) = self.path.strip_suffix('%') {
-            return amount(Place { path, ..*self }.read(block, c).value).to_string();
-        }
-        text(self.read(block, c).value)
-    }
-}
-
-/// The number or the percentage; any other string counts as zero.
-///
-/// # Upstream
-/// `getIntOrPercentValue` in `pkg/apis/apps/validation`.
-fn amount(value: &Value) -> i64 {
-    let Some(text) = value.as_str() else {
-        return value.as_i64().unwrap_or(0);
-    };
-    let digits = text.strip_suffix('%');
-    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.unwrap_or(text).parse().unwrap_or(0)
-}
-
-/// The text of a value; empty for null.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-impl Condition {
-    fn holds<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> bool {
-        let holds = match self.place.path.split_once("[]") {
-            Some((path, of_item)) => {
-                let list = Place { path, ..self.place }.read(block, c);
-                list.items().any(|at| {
-                    let item = Block { at: &at, outer: None };
-                    self.passes(&parse::place_of(of_item), &item, block, c)
-                })
-            }
-            None => self.passes(&self.place, block, block, c),
-        };
-        holds != self.is_negated
-    }
-
-    /// Whether a value within a block passes the test, which may read another value within `outer`.
-    fn passes<'v>(
-        &self,
-        place: &Place<'_>,
-        block: &Block<'_, 'v>,
-        outer: &Block<'_, 'v>,
-        c: &Check<'v>,
-    ) -> bool {
-        let at = place.read(block, c);
-        match &self.test {
-            Test::Set => at.is_set(),
-            Test::Given => is_given(at.value),
-            Test::Is(kind) => kind(at.value),
-            Test::In(texts) => texts.contains(&place.text(block, c).as_str()),
-            Test::Contains(part) => place.text(block, c).contains(part),
-            Test::Begins(part) => place.text(block, c).starts_with(part),
-            Test::Above(bound) => {
-                let number: Option<i64> = place.text(block, c).parse().ok();
-                number.is_some_and(|number| number > *bound)
-            }
-            Test::Changed => {
-                let stored = Place {
-                    is_stored: true,
-                    ..*place
-                };
-                at.value != stored.read(block, c).value
-            }
-            Test::Same(other) if other.path.ends_with('#') || other.path.starts_with('$') => {
-                place.text(block, c) == other.text(outer, c)
-            }
-            Test::Same(other) => at.value == other.read(outer, c).value,
-            Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
-        }
-    }
-}
-
 impl Word {
     /// Whether a condition holds about the release or the fields of a block; `None` for other words.
     pub(super) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
@@ -425,7 +236,7 @@ impl Row {
         let mut parts = message.split('{');
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |message, part| match part.split_once('}') {
-            Some((path, rest)) => message + &parse::place_of(path).text(outer, c) + rest,
+            Some((path, rest)) => message + &place_of(path).text(outer, c) + rest,
             None => message + "{" + part,
         })
     }
@@ -436,7 +247,7 @@ impl Row {
             return self.shown.trim_start_matches('!').replace('_', " ");
         }
         let (ty, other) = match self.shown.split_once('=') {
-            Some((ty, path)) => (ty, Some(parse::place_of(path).read(outer, c))),
+            Some((ty, path)) => (ty, Some(place_of(path).read(outer, c))),
             None => (self.shown, None),
         };
         let of = other.as_ref().unwrap_or(at);

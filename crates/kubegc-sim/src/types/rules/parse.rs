@@ -1,11 +1,13 @@
 //! Reads tables of rules.
 
-use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
+use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 
 use kubegc_core::Quantity;
-use serde_json::Value;
 
-use super::{Code, Condition, Place, Row, Section, Step, Table, Test, Word, is_given};
+use super::{
+    Code, Row, Section, Step, Table, Word,
+    conditions::{is_given, parse_condition, place_of},
+};
 use crate::formats;
 
 /// The function of a name.
@@ -79,32 +81,6 @@ fn report(name: &str) -> Option<Word> {
         "missing" => |at, c, _, message| at.required(c, message),
         _ => return None,
     }))
-}
-
-/// The kind of values of a name.
-fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
-    fn is_ip(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
-        value.as_str().and_then(formats::parse_ip).is_some_and(fits)
-    }
-    fn is_cidr(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
-        let parsed = value.as_str().and_then(formats::parse_cidr);
-        parsed.is_some_and(|(network, _)| fits(network))
-    }
-    Some(match name {
-        "text" => Value::is_string,
-        "object" => Value::is_object,
-        "ip" => |value| is_ip(value, |_| true),
-        "ipv4" => |value| is_ip(value, |ip| ip.is_ipv4()),
-        "ipv6" => |value| is_ip(value, |ip| ip.is_ipv6()),
-        "cidr" => |value| is_cidr(value, |_| true),
-        "ipv4-cidr" => |value| is_cidr(value, |ip| ip.is_ipv4()),
-        "ipv6-cidr" => |value| is_cidr(value, |ip| ip.is_ipv6()),
-        "unspecified" => |value| is_ip(value, |ip| ip.is_unspecified()),
-        "loopback" => |value| is_ip(value, |ip| ip.is_loopback()),
-        "link-local" => |value| is_ip(value, formats::is_link_local),
-        "link-local-multicast" => |value| is_ip(value, formats::is_link_local_multicast),
-        _ => return None,
-    })
 }
 
 impl Table {
@@ -290,61 +266,12 @@ fn parse_value(text: &str) -> Option<(String, u16)> {
     Some((value.replace('_', " "), since.parse().ok()?))
 }
 
-fn parse_condition(text: &'static str) -> Option<Condition> {
-    let (mut text, mut is_negated) = (text, false);
-    if let Some(rest) = text.strip_prefix('!') {
-        (text, is_negated) = (rest, true);
-    }
-    let (path, test) = if let Some(path) = text.strip_prefix('~') {
-        (path, Test::Changed)
-    } else if let Some((path, other)) = text.split_once("==") {
-        (path, Test::Same(place_of(other)))
-    } else if let Some((path, part)) = text.split_once("*=") {
-        (path, Test::Contains(part))
-    } else if let Some((path, part)) = text.split_once("^=") {
-        (path, Test::Begins(part))
-    } else if let Some((path, bound)) = text.split_once('>') {
-        (path, Test::Above(bound.parse().ok()?))
-    } else if let Some((path, kind)) = text.split_once("=:") {
-        (path, Test::Is(kind_of_value(kind)?))
-    } else if let Some((path, texts)) = text.split_once('=') {
-        (path, Test::In(texts.split('|').collect()))
-    } else if let Some((path, fields)) = text.split_once(':') {
-        (path, Test::Many(fields.split('|').collect()))
-    } else {
-        match text.strip_suffix('+') {
-            Some(path) => (path, Test::Given),
-            None => (text, Test::Set),
-        }
-    };
-    let path = path.strip_suffix('!').map_or(path, |path| {
-        is_negated = true;
-        path
-    });
-    Some(Condition {
-        place: place_of(path),
-        test,
-        is_negated,
-    })
-}
-
 impl Step {
     fn renamed(name: &'static str, shown: &'static str) -> Self {
         match name {
             "" => Self::Named(shown),
             name => Self::Renamed(name, shown),
         }
-    }
-}
-
-/// The place that a text names.
-pub(in super::super) fn place_of(text: &str) -> Place<'_> {
-    let path = text.trim_start_matches('-');
-    let inner = path.trim_start_matches('^');
-    Place {
-        outer: path.len() - inner.len(),
-        is_stored: path.len() < text.len(),
-        path: inner.trim_start_matches('.'),
     }
 }
 
