@@ -93,6 +93,10 @@ pub(super) enum Word {
     Like(bool, &'static str, OnceLock<Option<Regex>>),
     MaxBytes(usize),
     MaxItems(usize),
+    /// The greatest size of all keys and values, in bytes.
+    MaxTotal(usize),
+    /// It is longer than this.
+    TooLong(usize),
     /// The fields that tell items apart.
     Unique(Vec<Place<'static>>),
     /// An earlier item has the same values of these fields.
@@ -108,6 +112,8 @@ pub(super) enum Word {
     /// The value has no problem by the rows of a section.
     Passes(&'static str),
     Code(Code),
+    /// Checks the key of an entry; whether its errors are those of the map.
+    Key(bool, Code),
 }
 
 /// The values that the items of a list have had, by the address of the rule that forbids repetition.
@@ -369,6 +375,13 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
+            Word::MaxTotal(max) => {
+                let sizes = at.entries().map(|(key, value)| key.len() + value.text().len());
+                if sizes.sum::<usize>() > *max {
+                    at.too_long(c, *max);
+                }
+            }
+            Word::TooLong(max) => at.too_long(c, *max),
             Word::Unique(fields) | Word::Repeats(fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
@@ -406,6 +419,14 @@ impl Row {
                 return passes;
             }
             Word::Code(code) => code(at, c),
+            Word::Key(is_of_map, code) => {
+                let value = &Value::from(at.key_or_name());
+                let path = match is_of_map {
+                    true => at.without_last_step().path,
+                    false => at.path.clone(),
+                };
+                code(&At { value, path }, c);
+            }
         }
         true
     }

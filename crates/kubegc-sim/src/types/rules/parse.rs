@@ -19,11 +19,9 @@ fn format(name: &str) -> Option<Code> {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
         "qualified-name" => |at, c| at.qualified_name(c),
-        "labels" => |at, c| {
-            for (key, value) in at.entries() {
-                at.problems_of(c, key, formats::qualified_name(c.version, key));
-                at.problems_of(c, value.text(), formats::label_value(c.version, value.text()));
-            }
+        "annotation-key" => |at, c| {
+            let key = at.text().to_lowercase();
+            at.problems(c, formats::qualified_name(c.version, &key));
         },
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "whole-label-value" => |at, c| {
@@ -202,6 +200,8 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             "unique" => Word::Unique(Vec::new()),
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
+            "total" => Word::MaxTotal(words.next()?.strip_prefix("..")?.parse().ok()?),
+            "too-long" => Word::TooLong(words.next()?.parse().ok()?),
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
@@ -216,7 +216,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             _ => {
                 let named = condition_on_value(word).or_else(|| report(word));
                 let named = named.or_else(|| format(word).map(Word::Code));
-                named.or_else(|| compound(word))?
+                named.or_else(|| compound(word, functions))?
             }
         });
     }
@@ -224,7 +224,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
 }
 
 /// A word of several parts.
-fn compound(word: &'static str) -> Option<Word> {
+fn compound(word: &'static str, functions: Functions) -> Option<Word> {
     if let Some((least, most)) = word.split_once("..") {
         let bound = |text: &str, open| match text {
             "" => Some(open),
@@ -238,6 +238,10 @@ fn compound(word: &'static str) -> Option<Word> {
         "api" => Word::Api(true, value),
         "api!" => Word::Api(false, value),
         "unique" => Word::Unique(places(value)),
+        "key" | "of-map" => {
+            let code = format(value).or_else(|| functions(value))?;
+            Word::Key(name == "of-map", code)
+        }
         "repeats" => Word::Repeats(places(value)),
         "mutable" => Word::Mutable(value.split('|').collect()),
         _ => return None,

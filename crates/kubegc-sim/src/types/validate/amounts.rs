@@ -190,14 +190,8 @@ pub(super) fn of_quota(amount: &At<'_>, c: &mut Check) {
     quantity(amount, c);
 }
 
-/// An amount of a resource.
-pub(super) fn of_resource(amount: &At<'_>, c: &mut Check) {
-    resource_name(amount.key_or_name(), amount, c);
-}
-
-/// An amount of a resource of containers.
-pub(super) fn of_containers(amount: &At<'_>, c: &mut Check) {
-    container_resource(amount.key_or_name(), amount, c);
+pub(super) fn name_of_resource(name: &At<'_>, c: &mut Check) {
+    resource_name(name.text(), name, c);
 }
 
 pub(super) fn name_of_container_resource(name: &At<'_>, c: &mut Check) {

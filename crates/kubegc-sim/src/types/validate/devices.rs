@@ -162,20 +162,6 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The counters of a set, and those that a device consumes.
-pub(super) fn counters(counters: &At<'_>, c: &mut Check) {
-    const COUNTERS_MAX: usize = 32;
-    if counters.is_empty() {
-        counters.required(c, "");
-    } else if counters.len() > COUNTERS_MAX {
-        counters.too_many(c, counters.len(), COUNTERS_MAX);
-    } else {
-        for (name, _) in counters.entries() {
-            counters.problems_of(c, name, formats::label(c.version, name));
-        }
-    }
-}
-
 /// Exactly one of some fields says which nodes reach devices.
 fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Check) {
     let is_given = |field: &At<'_>| field.flag() || !field.text().is_empty() || field.value.is_object();

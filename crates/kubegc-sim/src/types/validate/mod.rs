@@ -61,23 +61,20 @@ fn code(name: &str) -> Option<Code> {
     }
     let code: Code = functions! {
         admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
-        amounts: extended name_of_container_resource of_container of_containers of_quota of_resource
-            positive quantity;
+        amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time limit quota scopes_updated;
-        config: config_map docker_config secret;
-        devices: added_consumers attributes counters full_name known_request
-            nodes_of_device nodes_of_slice pool_name request_name;
+        config: docker_config duplicate_keys size size_of_secret;
+        devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
+            request_name;
         flow_control: hand_size known_verbs namespace;
-        jobs: generated_selector indexes name_of_cron_job schedule success_rule
-            time_zone;
+        jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
         networking: domain_prefixed_path ip_block secret_name wildcard_rule;
-        pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
-            overhead resources search_paths selected_keys spread_constraints subscript;
+        pod: annotations_of_pod annotations_of_template app_armor_matches host_ports overhead resources
+            search_paths selected_keys spread_constraints subscript;
         pod_changes: added_tolerations kept_containers kept_selector restarts;
         services: external_name name_of_slice source_ranges unique_ports;
-        storage: affinity_updated attachment_status size_updated drivers_updated parameters provisioner
-            topology;
+        storage: affinity_updated attachment_status drivers_updated provisioner size_updated topology;
         volumes: add begin device driver_name known unique;
         workloads: data_updated labels_select_template selects_template stored_stateful_set
             template_of_stateful_set;

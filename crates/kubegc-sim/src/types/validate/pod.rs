@@ -76,19 +76,6 @@ pub(super) fn annotations_of_template(template: &At<'_>, c: &mut Check) {
     pod_annotations(&own.under(template, "annotations"), &template.get("spec"), c);
 }
 
-/// `ValidateAnnotations`.
-pub(super) fn annotations(at: &At<'_>, c: &mut Check) {
-    const BYTES_MAX: usize = 256 * 1024;
-    let mut bytes = 0;
-    for (key, value) in at.entries() {
-        bytes += key.len() + value.text().len();
-        at.problems_of(c, key, formats::qualified_name(c.version, &key.to_lowercase()));
-    }
-    if bytes > BYTES_MAX {
-        at.too_long(c, BYTES_MAX);
-    }
-}
-
 /// The resources of a pod in addition to those of its containers, validated as the limits of a container.
 pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     let limits = overhead.named("limits");

@@ -128,26 +128,6 @@ pub(super) fn topology(term: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `validateParameters`.
-pub(super) fn parameters(sent: &At<'_>, c: &mut Check) {
-    const COUNT_MAX: usize = 512;
-    const BYTES_MAX: usize = 256 * 1024;
-    if sent.len() > COUNT_MAX {
-        sent.too_long(c, COUNT_MAX);
-        return;
-    }
-    let mut bytes = 0;
-    for (key, value) in sent.entries() {
-        bytes += key.len() + value.text().len();
-        if key.is_empty() {
-            sent.invalid_as(c, "\"\"", "field can not be empty.");
-        }
-    }
-    if bytes > BYTES_MAX {
-        sent.too_long(c, BYTES_MAX);
-    }
-}
-
 /// The allocatable volumes of a driver may change.
 const ALLOCATABLE_IS_MUTABLE: Behavior =
     Behavior::since(35, 0, "the feature gate MutableCSINodeAllocatableCount is on");
