@@ -153,7 +153,8 @@ impl Place<'_> {
         }
         if let Some(path) = self.path.strip_suffix('#') {
             let path = path.trim_end_matches('.');
-            return Place { path, ..*self }.read(block, c).len().to_string();
+            let at = Place { path, ..*self }.read(block, c);
+            return at.len().max(at.text().len()).to_string();
         }
         if let Some(path) = self.path.strip_suffix('%') {
             return amount(Place { path, ..*self }.read(block, c).value).to_string();

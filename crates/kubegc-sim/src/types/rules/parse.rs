@@ -18,6 +18,9 @@ fn format(name: &str) -> Option<Code> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
+        "lower-case-subdomain" => |at, c| {
+            at.problems(c, formats::subdomain(c.version, &at.text().to_lowercase()));
+        },
         "qualified-name" => |at, c| at.qualified_name(c),
         "annotation-key" => |at, c| {
             let key = at.text().to_lowercase();

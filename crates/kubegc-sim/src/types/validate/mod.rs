@@ -74,8 +74,8 @@ fn code(name: &str) -> Option<Code> {
             search_paths selected_keys spread_constraints subscript;
         pod_changes: added_tolerations kept_containers kept_selector restarts;
         services: external_name name_of_slice source_ranges unique_ports;
-        storage: affinity_updated attachment_status drivers_updated provisioner size_updated topology;
-        volumes: add begin device driver_name known unique;
+        storage: affinity_updated drivers_updated provisioner size_updated topology;
+        volumes: add begin device known unique;
         workloads: data_updated labels_select_template selects_template stored_stateful_set
             template_of_stateful_set;
     };

@@ -156,24 +156,3 @@ pub(super) fn drivers_updated(drivers: &At<'_>, c: &mut Check) {
         }
     }
 }
-
-/// `validateVolumeAttachmentStatus`.
-pub(super) fn attachment_status(status: &At<'_>, c: &mut Check) {
-    const MESSAGE_MAX: usize = 1024;
-    const METADATA_MAX: usize = 256 * 1024;
-    let metadata = status.get("attachmentMetadata");
-    let sizes = metadata
-        .entries()
-        .map(|(key, value)| key.len() + value.text().len());
-    if sizes.sum::<usize>() > METADATA_MAX {
-        metadata.too_long(c, METADATA_MAX);
-    }
-    for error in status.fields(["attachError", "detachError"]) {
-        if error.get("message").text().len() > MESSAGE_MAX {
-            // Upstream names the other limit.
-            error.get("message").too_long(c, METADATA_MAX);
-        }
-        let code = error.get("errorCode");
-        code.problems(c, formats::in_range(code.number(), 0, i32::MAX.into()));
-    }
-}

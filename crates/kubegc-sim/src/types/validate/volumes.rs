@@ -3,10 +3,7 @@
 //! # Upstream
 //! `ValidateVolumes` and its callees in `pkg/apis/core/validation/validation.go`, 1.20.2.
 
-use kubegc_core::Behavior;
-
 use super::super::field::{At, Check};
-use crate::formats;
 
 /// Begins the validation of a pod or template: none of its volumes is valid so far.
 pub(super) fn begin(_: &At<'_>, c: &mut Check) {
@@ -49,22 +46,4 @@ pub(super) fn device(name: &At<'_>, c: &mut Check) {
         let problem = format!("can only use volume source type of PersistentVolumeClaim{or} for block mode");
         name.invalid(c, &problem);
     }
-}
-
-/// The format of a missing name of a driver is not validated.
-const MISSING_NAMES_ARE_ONLY_REQUIRED: Behavior = Behavior::since_about(36, "ValidateCSIDriverName of 1.36");
-
-/// `ValidateCSIDriverName`.
-pub(super) fn driver_name(name: &At<'_>, c: &mut Check) {
-    if name.text().is_empty() {
-        name.required(c, "");
-        if c.version.has(MISSING_NAMES_ARE_ONLY_REQUIRED) {
-            return;
-        }
-    }
-    if name.text().len() > 63 {
-        name.too_long(c, 63);
-    }
-    let problems = formats::subdomain(c.version, &name.text().to_lowercase());
-    name.problems(c, problems);
 }
