@@ -41,6 +41,7 @@ enum Test {
     Set,
     Given,
     In(Vec<&'static str>),
+    Other(Vec<&'static str>),
     Contains(&'static str),
     Begins(&'static str),
     Above(i64),
@@ -214,6 +215,7 @@ impl Condition {
             Test::Given => is_given(at.value),
             Test::Is(kind) => kind(at.value),
             Test::In(texts) => texts.contains(&place.text(block, c).as_str()),
+            Test::Other(texts) => !texts.contains(&place.text(block, c).as_str()),
             Test::Contains(part) => place.text(block, c).contains(part),
             Test::Begins(part) => place.text(block, c).starts_with(part),
             Test::Above(bound) => {
@@ -250,6 +252,8 @@ pub(super) fn parse_condition(text: &'static str) -> Option<Condition> {
         (path, Test::Contains(part))
     } else if let Some((path, part)) = text.split_once("^=") {
         (path, Test::Begins(part))
+    } else if let Some((path, texts)) = text.split_once("<>") {
+        (path, Test::Other(texts.split('|').collect()))
     } else if let Some((path, bound)) = text.split_once('>') {
         (path, Test::Above(bound.parse().ok()?))
     } else if let Some((path, kind)) = text.split_once("=:") {

@@ -1,7 +1,8 @@
-//! Nodes, namespaces, limit ranges, quotas, events, leases.
+//! Limit ranges, quotas, events, and flow control.
 //!
 //! # Upstream
-//! `pkg/apis/core/validation/validation.go` and `events.go`, `pkg/apis/coordination/validation`, 1.20.2.
+//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`, 1.36.
+//! The fixed values of mandatory objects of flow control are not compared.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +13,7 @@ use super::super::{
     go_syntax,
 };
 use super::amounts::{is_quota_resource, may_be_overcommitted};
-use crate::status::quoted;
+use crate::{formats, status::quoted};
 
 /// The amounts of `ValidateLimitRange`, whose names are validated.
 pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
@@ -185,4 +186,33 @@ pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
         text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
     };
     time.invalid_as(c, &shown, "field is immutable");
+}
+
+/// The hands of shuffle sharding.
+pub(super) fn hand_size(queuing: &At<'_>, c: &mut Check) {
+    const ENTROPY_MAX: f64 = 60.0;
+    let hand = queuing.get("handSize");
+    let (queues, size) = (queuing.get("queues").number(), hand.number());
+    // `RequiredEntropyBits`: about the bits that choosing a hand of cards takes.
+    let entropy = ((queues as f64).log2() * size as f64).ceil();
+    let problem = if size <= 0 {
+        "must be positive".to_owned()
+    } else if size > queues {
+        format!("should not be greater than queues ({queues})")
+    } else if entropy > ENTROPY_MAX {
+        format!(
+            "required entropy bits of deckSize {queues} and handSize {size} should not be greater than {ENTROPY_MAX}"
+        )
+    } else {
+        return;
+    };
+    hand.invalid(c, &problem);
+}
+
+/// The namespaces of a rule of flow control that are not all of them.
+pub(super) fn namespace(namespace: &At<'_>, c: &mut Check) {
+    for problem in formats::label(c.version, namespace.text()) {
+        let problem = format!("each member of this list must be '*' or a DNS-1123 label; {problem}");
+        namespace.invalid(c, &problem);
+    }
 }

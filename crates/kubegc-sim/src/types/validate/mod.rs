@@ -12,15 +12,12 @@ mod certificates;
 mod cluster;
 mod config;
 mod devices;
-mod flow_control;
 mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
 mod schedule;
-mod services;
 mod storage;
-mod volumes;
 mod workloads;
 
 use std::sync::LazyLock;
@@ -63,19 +60,18 @@ fn code(name: &str) -> Option<Code> {
         admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
         amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time limit quota scopes_updated;
+        cluster: former_time hand_size limit namespace quota scopes_updated;
         config: docker_config duplicate_keys size size_of_secret;
         devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
             request_name;
-        flow_control: hand_size known_verbs namespace;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
-        networking: domain_prefixed_path ip_block secret_name wildcard_rule;
-        pod: annotations_of_pod annotations_of_template app_armor_matches host_ports overhead resources
-            search_paths selected_keys spread_constraints subscript;
+        networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
+            unique_ports wildcard_rule;
+        pod: add_volume annotations_of_pod annotations_of_template app_armor_matches device_volume host_ports
+            known_volume no_volumes overhead resources search_paths selected_keys spread_constraints subscript
+            unique_volume;
         pod_changes: added_tolerations kept_containers kept_selector restarts;
-        services: external_name name_of_slice source_ranges unique_ports;
         storage: affinity_updated drivers_updated provisioner size_updated topology;
-        volumes: add begin device known unique;
         workloads: data_updated labels_select_template selects_template stored_stateful_set
             template_of_stateful_set;
     };

@@ -256,3 +256,46 @@ pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
     };
     reference.problems_of(c, key, problems);
 }
+
+/// Begins the validation of a pod or template: none of its volumes is valid so far.
+pub(super) fn no_volumes(_: &At<'_>, c: &mut Check) {
+    c.volumes.clear();
+}
+
+/// Adds a valid volume.
+pub(super) fn add_volume(volume: &At<'_>, c: &mut Check) {
+    let sources = volume.fields(["persistentVolumeClaim", "ephemeral"]);
+    let may_be_device = sources.iter().any(At::is_set);
+    c.volumes
+        .push((volume.get("name").text().to_owned(), may_be_device));
+}
+
+/// Whether the valid volume of this name, if there is one, may be a block device.
+fn volume(name: &At<'_>, c: &Check) -> Option<bool> {
+    let found = c.volumes.iter().find(|(known, _)| known == name.text());
+    found.map(|(_, may_be_device)| *may_be_device)
+}
+
+/// No valid volume has this name.
+pub(super) fn unique_volume(name: &At<'_>, c: &mut Check) {
+    if volume(name, c).is_some() {
+        name.duplicate(c);
+    }
+}
+
+/// A valid volume has this name.
+pub(super) fn known_volume(name: &At<'_>, c: &mut Check) {
+    if volume(name, c).is_none() {
+        name.not_found(c, "");
+    }
+}
+
+/// A valid volume that may be a block device has this name.
+pub(super) fn device_volume(name: &At<'_>, c: &mut Check) {
+    known_volume(name, c);
+    if volume(name, c) == Some(false) {
+        let or = if c.since(22) { " or Ephemeral" } else { "" };
+        let problem = format!("can only use volume source type of PersistentVolumeClaim{or} for block mode");
+        name.invalid(c, &problem);
+    }
+}
