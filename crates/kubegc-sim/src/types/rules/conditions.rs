@@ -132,12 +132,13 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$key` for the name of the entry, `$name` and `$namespace` for those of the object,
+    /// percentage, `$key` for the name of the entry, `$name`, `$namespace` and `$uid` for those of the object,
     /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
     pub(super) fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
         let meta = c.object.map(|object| &object.meta);
         match self.path {
             "$key" => return block.outwards(self.outer).at.key_or_name().to_owned(),
+            "$uid" => return meta.map_or(String::new(), |meta| meta.uid.to_string()),
             "$name" => return c.name().to_owned(),
             "$namespace" => return meta.map_or("", |meta| &meta.namespace).to_owned(),
             "$deleting" => return meta.is_some_and(|meta| meta.is_deleting()).to_string(),

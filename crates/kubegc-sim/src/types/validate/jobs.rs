@@ -3,47 +3,24 @@
 //! # Upstream
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use super::super::{
-    field::{At, Check},
-    go_syntax,
-};
+use super::super::field::{At, Check};
 use super::{schedule, workloads::matches};
 use crate::{formats, status::quoted};
 
-/// The selector of a job and the labels that it selects, which the API server generates.
-pub(super) fn generated_selector(job: &At<'_>, c: &mut Check) {
-    let spec = job.get("spec");
-    let template = spec.get("template").get("metadata");
+/// The selector of a job, which the API server generates.
+pub(super) fn generated_selector(spec: &At<'_>, c: &mut Check) {
+    let Some(object) = c.object else { return };
+    let (uid, name) = (object.meta.uid.to_string(), &*object.meta.name);
+    let labels = super::super::prepare::job_labels(c.version).iter();
+    let labels = labels.flat_map(|[by_uid, by_name]| [(*by_uid, uid.as_str()), (*by_name, name)]);
+    let labels = labels
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
     let selector = spec.get("selector");
-    let Some(object) = c
-        .object
-        .filter(|_| !spec.get("manualSelector").flag() && selector.is_set())
-    else {
-        return;
-    };
-    let uid = object.meta.uid.to_string();
-    let mut expected = Map::new();
-    for [by_uid, by_name] in super::super::prepare::job_labels(c.version).iter().rev() {
-        for (key, value) in [(*by_uid, uid.as_str()), (*by_name, &*object.meta.name)] {
-            has_label(&template, key, value, c);
-            expected.insert(key.to_owned(), value.into());
-        }
-    }
-    if matches(&selector, &Value::Object(expected), c.version) == Some(false) {
+    if matches(&selector, &Value::Object(labels), c.version) == Some(false) {
         selector.invalid_typed(c, "v1.LabelSelector", "`selector` not auto-generated");
-    }
-}
-
-fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
-    let labels = metadata.get("labels");
-    let label = labels.key(key);
-    if !label.is_set() {
-        label.required(c, &format!("must be '{expected}'"));
-    } else if label.text() != expected {
-        let shown = go_syntax::value(c.version, labels.value, "map[string]string");
-        label.invalid_as(c, &shown, &format!("must be '{expected}'"));
     }
 }
 

@@ -22,7 +22,7 @@ mod workloads;
 
 use std::sync::LazyLock;
 
-use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
+use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
 use serde_json::Value;
 
 use super::{

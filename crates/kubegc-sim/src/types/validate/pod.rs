@@ -86,17 +86,7 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
 /// `validatePodResources`: resources that the containers of a pod share.
 pub(super) fn resources(spec: &At<'_>, c: &mut Check) {
     let at = spec.get("resources");
-    if !at.is_set() {
-        return;
-    }
-    if spec.get("os").get("name").text() == "windows" {
-        at.forbidden(c, "may not be set for a windows pod");
-        return;
-    }
-    let (claims, requests, limits) = (at.get("claims"), at.get("requests"), at.get("limits"));
-    if !claims.is_empty() {
-        claims.forbidden(c, "claims may not be set for Resources at pod-level");
-    }
+    let (requests, limits) = (at.get("requests"), at.get("limits"));
     let check_name = |name: &str, amount: &At<'_>, c: &mut Check| {
         let before = c.causes.len();
         amounts::resource_name(name, amount, c);

@@ -106,12 +106,8 @@ pub(super) fn stored_stateful_set(_: &At<'_>, c: &mut Check) {
     c.skips_template = !before.causes.is_empty();
 }
 
-/// `ValidateControllerRevisionUpdate`: between 1.31 and the releases with JSON, Go's syntax of bytes.
+/// Changed data of a ControllerRevision, in Go's syntax of bytes.
 pub(super) fn data_updated(data: &At<'_>, c: &mut Check) {
-    if c.version.has(super::VALUES_ARE_JSON) || !c.since(31) {
-        data.invalid(c, "field is immutable");
-        return;
-    }
     let raw = match data.value {
         Value::Null => "(nil)".to_owned(),
         value => {
