@@ -112,12 +112,13 @@ impl Place<'_> {
         }
         let mut rest = self.path;
         while !rest.is_empty() {
+            rest = rest.trim_start_matches('.');
             if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
                 (at, rest) = (at.key(key), after);
                 continue;
             }
-            let (step, after) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
-            rest = after.strip_prefix('.').unwrap_or(after);
+            let step;
+            (step, rest) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
             at = match (step.strip_prefix('?'), step.parse()) {
                 (Some(kind), _) => {
                     let mut conditions = at.items();
