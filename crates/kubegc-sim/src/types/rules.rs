@@ -265,6 +265,7 @@ impl Row {
             "" => of.shown_in(c.version),
             "number" => at.number().to_string(),
             "text" => quoted(at.text()),
+            "key" => quoted(at.key_or_name()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
             ty => match ty.strip_prefix('~') {

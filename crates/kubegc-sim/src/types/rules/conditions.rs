@@ -114,6 +114,11 @@ impl Place<'_> {
         while !rest.is_empty() {
             rest = rest.trim_start_matches('.');
             if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+                let key = match key {
+                    "$" => block.at.text(),
+                    "$key" => block.at.key_or_name(),
+                    key => key,
+                };
                 (at, rest) = (at.key(key), after);
                 continue;
             }

@@ -7,10 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use crate::{
-    json_syntax_error,
-    status::{Cause, quoted},
-};
+use crate::{json_syntax_error, status::Cause};
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -19,18 +16,6 @@ const BYTES_MAX: usize = 1024 * 1024;
 fn decoded_len(text: &str) -> usize {
     let padding = text.bytes().rev().take_while(|byte| *byte == b'=').count();
     (text.len() / 4 * 3).saturating_sub(padding)
-}
-
-/// Keys of the data that are keys of the binary data as well.
-pub(super) fn duplicate_keys(map: &At<'_>, c: &mut Check) {
-    let binary = map.get("binaryData");
-    for (key, value) in map
-        .get("data")
-        .entries()
-        .filter(|(key, _)| binary.key(key).is_set())
-    {
-        value.invalid_as(c, &quoted(key), "duplicate of key present in binaryData");
-    }
 }
 
 fn bytes(data: &At<'_>) -> usize {

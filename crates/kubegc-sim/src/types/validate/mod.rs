@@ -61,14 +61,14 @@ fn code(name: &str) -> Option<Code> {
         amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
         certificates: bundle certificate conditions signed_content signer_name;
         cluster: former_time hand_size limit namespace quota scopes_updated;
-        config: docker_config duplicate_keys size size_of_secret;
+        config: docker_config size size_of_secret;
         devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
             request_name;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
         networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
             unique_ports wildcard_rule;
         pod: add_volume annotations_of_pod annotations_of_template app_armor_matches device_volume host_ports
-            known_volume no_volumes overhead resources search_paths selected_keys spread_constraints subscript
+            known_volume no_volumes overhead resources search_paths spread_constraints subscript
             unique_volume;
         pod_changes: added_tolerations kept_containers kept_selector restarts;
         storage: affinity_updated drivers_updated provisioner size_updated topology;

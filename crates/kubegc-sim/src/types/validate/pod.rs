@@ -214,19 +214,6 @@ pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Keys that the selector selects by itself; since 1.34 the keys are merged into the selector of a pod.
-pub(super) fn selected_keys(constraint: &At<'_>, c: &mut Check) {
-    let selector = constraint.get("labelSelector");
-    for key in constraint.get("matchLabelKeys").items() {
-        let mut expressions = selector.get("matchExpressions").items();
-        let is_selected = selector.get("matchLabels").key(key.text()).is_set()
-            || expressions.any(|expression| expression.get("key").text() == key.text());
-        if is_selected {
-            key.invalid(c, "exists in both matchLabelKeys and labelSelector");
-        }
-    }
-}
-
 /// The key of a field with one, such as `metadata.labels['key']`.
 pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
     let path = reference.get("fieldPath");
