@@ -16,13 +16,12 @@ mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
-mod schedule;
 mod storage;
 mod workloads;
 
 use std::sync::LazyLock;
 
-use kubegc_core::{ApiResource, Behavior, KubernetesVersion};
+use kubegc_core::{ApiResource, KubernetesVersion};
 use serde_json::Value;
 
 use super::{
@@ -32,9 +31,6 @@ use super::{
     rules::{Code, Table},
 };
 use crate::{StoredObject, status::Cause};
-
-/// Policies for traffic are validated with the service, not after the allocation of its addresses.
-const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -125,21 +121,12 @@ pub(crate) fn updated(
     })
 }
 
-/// Validates the addresses of a service before others are allocated.
-pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
+/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or by
+/// `TrafficFields`, afterwards.
+pub(crate) fn service(section: &str, service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     let service = body(service);
-    apply("RequestedAddresses", &At::of_object(&service).get("spec"), &mut c);
-    c.causes
-}
-
-/// Validates a service after its addresses and ports were allocated.
-pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
-    let mut c = Check::new(version, None);
-    if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        let service = body(service);
-        apply("TrafficFields", &At::of_object(&service).get("spec"), &mut c);
-    }
+    apply(section, &At::of_object(&service).get("spec"), &mut c);
     c.causes
 }
 
