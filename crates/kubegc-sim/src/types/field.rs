@@ -357,10 +357,6 @@ impl<'v> At<'v> {
             .push(Cause::invalid(self.path.to_string(), shown, detail));
     }
 
-    pub(crate) fn unsupported(&self, c: &mut Check, supported: &[&str]) {
-        self.unsupported_as(c, &self.shown_in(c.version), supported);
-    }
-
     pub(crate) fn unsupported_as(&self, c: &mut Check, shown: &str, supported: &[&str]) {
         c.causes
             .push(Cause::not_supported(self.path.to_string(), shown, supported));
@@ -391,15 +387,6 @@ impl<'v> At<'v> {
     pub(crate) fn too_many(&self, c: &mut Check, count: usize, max: usize) {
         c.causes
             .push(Cause::too_many(c.version, self.path.to_string(), count, max));
-    }
-
-    /// One of these values, required.
-    pub(crate) fn one_of(&self, c: &mut Check, supported: &[&str]) {
-        if self.text().is_empty() {
-            self.required(c, "");
-        } else if !supported.contains(&self.text()) {
-            self.unsupported(c, supported);
-        }
     }
 
     /// `ValidateImmutableField` of a value of this Go type; without one, it is shown as it is.

@@ -55,7 +55,7 @@ fn code(name: &str) -> Option<Code> {
     let code: Code = functions! {
         admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
         amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
-        certificates: bundle certificate conditions signed_content signer_name;
+        certificates: bundle certificate exclusive signed_content signer_name;
         cluster: former_time hand_size limit namespace quota scopes_updated;
         config: docker_config size size_of_secret;
         devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
