@@ -20,18 +20,7 @@ use conditions::{Block, Condition, Place, place_of, text};
 
 /// Sections of rules by name.
 #[derive(Debug, Default)]
-pub(crate) struct Table(HashMap<&'static str, Section, FixedState>);
-
-/// The rows of a section, and when an update is validated by it.
-#[derive(Debug)]
-struct Section {
-    rows: Vec<Row>,
-    /// Whether the rows for changes precede those of the whole object.
-    are_changes_first: bool,
-    /// The last release that reports every problem of an update twice, as strategies and the validation of
-    /// updates both validate the whole object.
-    twice_until: u16,
-}
+pub(crate) struct Table(HashMap<&'static str, Vec<Row>, FixedState>);
 
 /// A rule that is a function.
 pub(crate) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
@@ -109,6 +98,8 @@ pub(super) enum Word {
     /// A problem, with the value as it is shown and the message.
     Report(fn(&At<'_>, &mut Check<'_>, &str, &str)),
     Section(&'static str),
+    /// The rows of a section by themselves: repetition begins with them.
+    Apply(&'static str),
     /// The value has no problem by the rows of a section.
     Passes(&'static str),
     Code(Code),
@@ -130,30 +121,8 @@ impl Table {
 
     /// Applies a section, if there is one, to a value.
     pub(crate) fn apply(&self, section: &str, at: &At<'_>, c: &mut Check) {
-        if let Some(Section { rows, .. }) = self.0.get(section) {
+        if let Some(rows) = self.0.get(section) {
             self.run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
-        }
-    }
-
-    /// Applies the sections of a kind to an object that replaces another one.
-    pub(crate) fn apply_to_update(&self, kind: &str, at: &At<'_>, c: &mut Check) {
-        let are_changes_first = self.0.get(kind).is_some_and(|section| section.are_changes_first);
-        let changes = format!("{kind}/update");
-        if are_changes_first {
-            self.apply(&changes, at, c);
-        }
-        self.apply_twice(kind, at, c);
-        if !are_changes_first {
-            self.apply(&changes, at, c);
-        }
-    }
-
-    /// Applies a section to an object that replaces another one, twice in some releases.
-    pub(crate) fn apply_twice(&self, section: &str, at: &At<'_>, c: &mut Check) {
-        self.apply(section, at, c);
-        let twice_until = self.0.get(section).map_or(0, |section| section.twice_until);
-        if c.version.minor() <= twice_until {
-            self.apply(section, at, c);
         }
     }
 
@@ -408,10 +377,11 @@ impl Row {
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
             Word::Report(report) => report(at, c, &shown(c), &or("", c)),
             Word::Section(name) => {
-                if let Some(section) = table.0.get(name) {
-                    table.run(&section.rows, block, seen, c);
+                if let Some(rows) = table.0.get(name) {
+                    table.run(rows, block, seen, c);
                 }
             }
+            Word::Apply(name) => table.apply(name, at, c),
             Word::Passes(name) => {
                 let known = c.causes.len();
                 table.apply(name, at, c);

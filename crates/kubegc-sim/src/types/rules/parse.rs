@@ -5,7 +5,7 @@ use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 use kubegc_core::Quantity;
 
 use super::{
-    Code, Row, Section, Step, Table, Word,
+    Code, Row, Step, Table, Word,
     conditions::{is_given, parse_condition, place_of},
 };
 use crate::formats;
@@ -96,25 +96,12 @@ impl Table {
             .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
             .peekable();
         while let Some(line) = lines.next() {
-            let mut words = line.split(' ');
-            let name = words.next().unwrap_or_default();
-            let mut section = Section {
-                rows: rows(&mut lines, 2, functions)?,
-                are_changes_first: false,
-                twice_until: 0,
-            };
-            for word in words {
-                match word.strip_prefix("twice<") {
-                    Some(minor) => section.twice_until = minor.parse().map_err(|_| line)?,
-                    None if word == "changes-first" => section.are_changes_first = true,
-                    None => return Err(line.to_owned()),
-                }
-            }
-            if section.rows.is_empty() || sections.0.insert(name, section).is_some() {
+            let rows = rows(&mut lines, 2, functions)?;
+            if rows.is_empty() || sections.0.insert(line, rows).is_some() {
                 return Err(line.to_owned());
             }
         }
-        let mut named = sections.0.values().flat_map(|section| sections_of(&section.rows));
+        let mut named = sections.0.values().flat_map(|rows| sections_of(rows));
         match named.find(|name| !sections.has(name)) {
             Some(unknown) => Err(unknown.to_owned()),
             None => Ok(sections),
@@ -127,7 +114,7 @@ fn sections_of(rows: &[Row]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for row in rows {
         names.extend(row.words.iter().filter_map(|word| match word {
-            Word::Section(name) | Word::Passes(name) => Some(*name),
+            Word::Section(name) | Word::Apply(name) | Word::Passes(name) => Some(*name),
             _ => None,
         }));
         names.extend(sections_of(&row.rows));
@@ -208,6 +195,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
+            "apply" => Word::Apply(words.next()?),
             "passes" => Word::Passes(words.next()?),
             "fn" => Word::Code(functions(words.next()?)?),
             "as" => {

@@ -113,11 +113,12 @@ pub(crate) fn updated(
     version: KubernetesVersion,
 ) -> Vec<Cause> {
     let kind = &*resource.kind;
+    let update = format!("{kind}/update");
     problems(version, resource, new, &body(old), |at, c| match subresource {
-        "" => RULES.apply_to_update(kind, at, c),
+        "" => apply(if RULES.has(&update) { &update } else { kind }, at, c),
         "scale" => RULES.apply(kind, at, c),
         "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
-        part => RULES.apply_twice(&format!("{kind}/{part}"), at, c),
+        part => apply(&format!("{kind}/{part}"), at, c),
     })
 }
 
