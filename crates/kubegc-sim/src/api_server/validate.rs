@@ -34,10 +34,8 @@ impl ApiServer {
         let mut causes = metadata(version, resource, write, &own_steps(version, resource, write));
         causes.extend(self.kind_problems(write));
         if self.schema(write.kind).is_some() {
-            causes.extend(match write.old {
-                None => validate::created(resource, object, version),
-                Some(old) => validate::updated(resource, object, old, write.part.subresource(), version),
-            });
+            let part = write.part.subresource();
+            causes.extend(validate::problems(resource, object, write.old, part, version));
         }
         if write.old.is_none() && causes.is_empty() {
             // The generic validation runs if that of the kind finds nothing.

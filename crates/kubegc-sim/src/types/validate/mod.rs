@@ -74,52 +74,31 @@ fn code(name: &str) -> Option<Code> {
     Some(code)
 }
 
-/// The problems that a check of an object finds, maybe beside the object that it replaces.
-fn problems(
-    version: KubernetesVersion,
+/// The problems of an object that is to be created, or that is to replace `old` in one of its parts.
+pub(crate) fn problems(
     resource: &ApiResource,
     new: &StoredObject,
-    old: &Value,
-    check: impl FnOnce(&At<'_>, &mut Check),
-) -> Vec<Cause> {
-    if !RULES.has(&resource.kind) {
-        return Vec::new();
-    }
-    let body = body(new);
-    let mut c = Check::new(version, new.decoded.clone());
-    (c.new, c.old, c.object) = (&body, old, Some(new));
-    (c.group, c.api) = (&resource.group, &resource.version);
-    check(&At::of_object(&body), &mut c);
-    c.causes
-}
-
-/// The problems of an object that is to be created.
-pub(crate) fn created(
-    resource: &ApiResource,
-    object: &StoredObject,
-    version: KubernetesVersion,
-) -> Vec<Cause> {
-    problems(version, resource, object, &Value::Null, |at, c| {
-        RULES.apply(&resource.kind, at, c);
-    })
-}
-
-/// The problems of an object that is to replace another, in one of its parts.
-pub(crate) fn updated(
-    resource: &ApiResource,
-    new: &StoredObject,
-    old: &StoredObject,
-    subresource: &str,
+    old: Option<&StoredObject>,
+    part: &str,
     version: KubernetesVersion,
 ) -> Vec<Cause> {
     let kind = &*resource.kind;
+    if !RULES.has(kind) {
+        return Vec::new();
+    }
+    let (value, stored) = (body(new), old.map_or(Value::Null, body));
+    let mut c = Check::new(version, new.decoded.clone());
+    (c.new, c.old, c.object) = (&value, &stored, Some(new));
+    (c.group, c.api) = (&resource.group, &resource.version);
+    let at = At::of_object(&value);
     let update = format!("{kind}/update");
-    problems(version, resource, new, &body(old), |at, c| match subresource {
-        "" => apply(if RULES.has(&update) { &update } else { kind }, at, c),
-        "scale" => RULES.apply(kind, at, c),
-        "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
-        part => apply(&format!("{kind}/{part}"), at, c),
-    })
+    match (old, part) {
+        (Some(old), "resize") => pod_changes::resized(&at, [new, old].map(qos::class), &mut c),
+        (Some(_), "") if RULES.has(&update) => apply(&update, &at, &mut c),
+        (None, _) | (_, "" | "scale") => apply(kind, &at, &mut c),
+        (_, part) => apply(&format!("{kind}/{part}"), &at, &mut c),
+    }
+    c.causes
 }
 
 /// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or by
