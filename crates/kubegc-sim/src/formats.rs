@@ -38,6 +38,18 @@ pub(crate) fn not_between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
+/// The prefix of a name without a dash at its end: the generated part begins with a letter or digit, so a dash
+/// before it is valid.
+pub(crate) fn masked_prefix(prefix: &str) -> String {
+    let mut masked = prefix.to_owned();
+    if prefix.len() > 1 && prefix.ends_with('-') {
+        masked.truncate(prefix.len() - 1);
+        masked.pop();
+        masked.push('a');
+    }
+    masked
+}
+
 /// The message for a value that does not match a pattern, with examples.
 fn mismatch(message: &str, pattern: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|example| format!("'{example}'")).collect();

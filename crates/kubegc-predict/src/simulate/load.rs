@@ -151,7 +151,7 @@ pub(super) fn add_unlisted(facts: &Facts, scope: &Scope, server: &mut ApiServer,
             meta.owner_references.push(itself);
         }
         if server.object(kind, &namespace, &reference.name).is_none() {
-            let stored = server.insert_meta(kind, meta);
+            let stored = server.insert(kind, meta);
             debug_assert!(stored.is_ok(), "{stored:?}");
         }
     }

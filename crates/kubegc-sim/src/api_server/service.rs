@@ -53,7 +53,7 @@ pub(super) fn refuse_unreferable(server: &mut ApiServer, service: &StoredObject)
     if !server.version.has(behavior::ADDRESSES_ARE_OBJECTS)
         || problems.is_empty()
         || server.is_dry_run
-        || !validate::service_addresses(service, server.version).is_empty()
+        || !validate::service("RequestedAddresses", service, server.version).is_empty()
         || spec("type") == "ExternalName"
         || spec("clusterIP") == "None"
     {

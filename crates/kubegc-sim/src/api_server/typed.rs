@@ -125,13 +125,14 @@ impl ApiServer {
             self.refuse_invalid(
                 kind,
                 &object.meta.name,
-                validate::service_addresses(object, self.version),
+                validate::service("RequestedAddresses", object, self.version),
             )?;
         }
         let (is_dry_run, refused) = (self.is_dry_run, self.addresses_refused);
         let allocated = service::allocate(&taken, object, old, self.version, is_dry_run, refused);
         self.refuse_invalid(kind, &object.meta.name, allocated.err().unwrap_or_default())?;
-        self.refuse_invalid(kind, &object.meta.name, validate::allocated(object, self.version))
+        let problems = validate::service("TrafficFields", object, self.version);
+        self.refuse_invalid(kind, &object.meta.name, problems)
     }
 
     /// Whether the values of a sent object have the types of its kind.

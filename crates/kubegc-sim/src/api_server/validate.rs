@@ -34,10 +34,8 @@ impl ApiServer {
         let mut causes = metadata(version, resource, write, &own_steps(version, resource, write));
         causes.extend(self.kind_problems(write));
         if self.schema(write.kind).is_some() {
-            causes.extend(match write.old {
-                None => validate::created(resource, object, version),
-                Some(old) => validate::updated(resource, object, old, write.part.subresource(), version),
-            });
+            let part = write.part.subresource();
+            causes.extend(validate::problems(resource, object, write.old, part, version));
         }
         if write.old.is_none() && causes.is_empty() {
             // The generic validation runs if that of the kind finds nothing.
@@ -346,16 +344,9 @@ impl Check<'_> {
     fn name(&mut self, rule: &str, object: &StoredObject) {
         let prefix = object.text_at(&["metadata", "generateName"]);
         if !prefix.is_empty() {
-            // The generated part begins with a letter or digit, so a dash before it is valid.
-            let is_unmasked = matches!(rule, "path" | "versiongroup" | "address");
-            let masked = match prefix.strip_suffix('-') {
-                Some(rest) if !rest.is_empty() && !is_unmasked => {
-                    let mut masked = rest.to_owned();
-                    masked.pop();
-                    masked.push('a');
-                    masked
-                }
-                _ => prefix.to_owned(),
+            let masked = match rule {
+                "path" | "versiongroup" | "address" => prefix.to_owned(),
+                _ => formats::masked_prefix(prefix),
             };
             let problems = name_problems(self.version, rule, object, &masked);
             self.problems("metadata.generateName", prefix, problems);

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use kubegc_core::{ApiResource, Behavior, Quantity};
+use kubegc_core::{ApiResource, Behavior, KindId, Quantity};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -34,11 +34,24 @@ fn forbidden(resource: &ApiResource, object: &StoredObject, why: &str) -> Refusa
     status::forbidden(resource, &object.meta.name, why, Vec::new())
 }
 
-/// All objects of a resource, in `v1` or, where that is not served, in `v1beta1`.
-fn all(server: &ApiServer, (group, plural): (&str, &str)) -> Vec<Arc<StoredObject>> {
+/// The group and plural of a cluster-scoped resource.
+type Resource = (&'static str, &'static str);
+
+const PRIORITY_CLASSES: Resource = ("scheduling.k8s.io", "priorityclasses");
+
+/// A resource in `v1` or, where that is not served, in `v1beta1`.
+fn kind(server: &ApiServer, (group, plural): Resource) -> Option<KindId> {
     let of = |version| server.catalog().by_resource(group, version, plural);
-    let kind = of("v1").or_else(|| of("v1beta1"));
+    of("v1").or_else(|| of("v1beta1"))
+}
+
+fn all(server: &ApiServer, resource: Resource) -> Vec<Arc<StoredObject>> {
+    let kind = kind(server, resource);
     kind.map(|kind| server.objects(kind, None)).unwrap_or_default()
+}
+
+fn named(server: &ApiServer, resource: Resource, name: &str) -> Option<Arc<StoredObject>> {
+    server.object(kind(server, resource)?, "", name).cloned()
 }
 
 /// Sets the fields that the plugins add to an object that is created, or that is to replace `old`.
@@ -130,16 +143,12 @@ fn taint(node: &mut StoredObject) {
     }
 }
 
-fn priority_classes(server: &ApiServer) -> Vec<Arc<StoredObject>> {
-    all(server, ("scheduling.k8s.io", "priorityclasses"))
-}
-
 fn priority_of(class: &StoredObject) -> i64 {
     class.at(&["value"]).and_then(Value::as_i64).unwrap_or(0)
 }
 
 fn default_class(server: &ApiServer) -> Option<Arc<StoredObject>> {
-    let mut classes = priority_classes(server);
+    let mut classes = all(server, PRIORITY_CLASSES);
     classes.retain(|class| class.at(&["globalDefault"]) == Some(&true.into()));
     classes.into_iter().min_by_key(|class| priority_of(class))
 }
@@ -162,9 +171,7 @@ fn prioritize(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject
     let class = match name.as_str() {
         _ if system.is_some() => None,
         "" => default_class(server),
-        _ => priority_classes(server)
-            .into_iter()
-            .find(|class| *class.meta.name == *name),
+        name => named(server, PRIORITY_CLASSES, name),
     };
     if class.is_none() && system.is_none() && !name.is_empty() {
         let why = format!("no PriorityClass with name {name} was found");
@@ -319,8 +326,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
     if name.is_empty() {
         return Ok(());
     }
-    let classes = all(server, ("node.k8s.io", "runtimeclasses"));
-    let Some(class) = classes.into_iter().find(|class| *class.meta.name == *name) else {
+    let Some(class) = named(server, ("node.k8s.io", "runtimeclasses"), &name) else {
         let why = format!("pod rejected: RuntimeClass {} not found", status::quoted(&name));
         return Err(forbidden(resource, pod, &why));
     };
@@ -338,8 +344,7 @@ fn overhead(server: &ApiServer, resource: &ApiResource, pod: &mut StoredObject) 
 
 /// The fields that name the class of an object, and the annotations that mark the default class of a cluster.
 struct Classes {
-    /// The group and plural of the class.
-    resource: (&'static str, &'static str),
+    resource: Resource,
     /// The field of the object's `spec`.
     field: &'static str,
     /// The annotation that older clients set in place of the field.
@@ -366,10 +371,6 @@ const INGRESS_CLASSES: Classes = Classes {
 };
 
 impl Classes {
-    fn all(&self, server: &ApiServer) -> Vec<Arc<StoredObject>> {
-        all(server, self.resource)
-    }
-
     /// Sets the default class, the first by name, on an object that names none.
     fn set_default(&self, server: &ApiServer, object: &mut StoredObject) {
         let is_annotated =
@@ -383,7 +384,7 @@ impl Classes {
             annotations(class)
                 .is_some_and(|annotations| self.defaults.iter().any(|key| is_set(annotations, key)))
         };
-        let class = self.all(server).into_iter().find(is_default);
+        let class = all(server, self.resource).into_iter().find(is_default);
         if let (Some(class), Some(spec)) = (class, object.spec_mut()) {
             spec.insert(self.field.to_owned(), (&*class.meta.name).into());
         }
@@ -394,7 +395,7 @@ impl Classes {
 fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option<String> {
     let size = |claim: &StoredObject| {
         let size = claim.text_at(&["spec", "resources", "requests", "storage"]);
-        Quantity::parse(size).unwrap_or_else(|| Quantity::decimal_si(0))
+        Quantity::parse(size).unwrap_or_default()
     };
     if size(new) <= size(old) {
         return None;
@@ -403,8 +404,7 @@ fn resized(server: &ApiServer, new: &StoredObject, old: &StoredObject) -> Option
         return Some("Only bound persistent volume claims can be expanded".to_owned());
     }
     let name = old.text_at(&["spec", "storageClassName"]);
-    let mut classes = STORAGE_CLASSES.all(server).into_iter();
-    let class = classes.find(|class| *class.meta.name == *name);
+    let class = named(server, STORAGE_CLASSES.resource, name);
     let grows = class.is_some_and(|class| class.at(&["allowVolumeExpansion"]) == Some(&true.into()));
     (!grows).then(|| {
         "only dynamically provisioned pvc can be resized and the storageclass that provisions the pvc must support resize"

@@ -14,7 +14,11 @@ use serde_json::{Map, Value, json};
 use super::{
     field::{At, Check},
     objects::{object_in, set_nil},
-    rules::{Block, Place, Step, Word, parse},
+    rules::{
+        Step, Word,
+        conditions::{Block, Place, place_of},
+        parse,
+    },
 };
 use crate::StoredObject;
 
@@ -276,7 +280,7 @@ fn source(text: &'static str) -> Option<Source> {
     }
     let of_one = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
     let path = of_one.unwrap_or(text);
-    let place = parse::place_of(path);
+    let place = place_of(path);
     match of_one {
         _ if path.is_empty() || path.contains(['[', '{', '"', ' ']) => None,
         Some(_) => Some(Source::List(place)),

@@ -32,9 +32,9 @@ pub(crate) struct Check<'v> {
     /// The group and version in which the object was sent.
     pub(crate) group: &'v str,
     pub(crate) api: &'v str,
-    /// The grace period of the validated pod's containers, in seconds.
-    pub(crate) grace_period: Option<i64>,
-    /// The names of its valid volumes, and whether each may be a block device.
+    /// The fields that an update may change, as paths of the value that is compared next.
+    pub(crate) mutable: Vec<&'static str>,
+    /// The names of the validated pod's valid volumes, and whether each may be a block device.
     pub(crate) volumes: Vec<(String, bool)>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
     pub(crate) skips_template: bool,
@@ -51,7 +51,7 @@ impl<'v> Check<'v> {
             object: None,
             group: "",
             api: "",
-            grace_period: None,
+            mutable: Vec::new(),
             volumes: Vec::new(),
             skips_template: false,
         }
@@ -357,10 +357,6 @@ impl<'v> At<'v> {
             .push(Cause::invalid(self.path.to_string(), shown, detail));
     }
 
-    pub(crate) fn unsupported(&self, c: &mut Check, supported: &[&str]) {
-        self.unsupported_as(c, &self.shown_in(c.version), supported);
-    }
-
     pub(crate) fn unsupported_as(&self, c: &mut Check, shown: &str, supported: &[&str]) {
         c.causes
             .push(Cause::not_supported(self.path.to_string(), shown, supported));
@@ -391,15 +387,6 @@ impl<'v> At<'v> {
     pub(crate) fn too_many(&self, c: &mut Check, count: usize, max: usize) {
         c.causes
             .push(Cause::too_many(c.version, self.path.to_string(), count, max));
-    }
-
-    /// One of these values, required.
-    pub(crate) fn one_of(&self, c: &mut Check, supported: &[&str]) {
-        if self.text().is_empty() {
-            self.required(c, "");
-        } else if !supported.contains(&self.text()) {
-            self.unsupported(c, supported);
-        }
     }
 
     /// `ValidateImmutableField` of a value of this Go type; without one, it is shown as it is.

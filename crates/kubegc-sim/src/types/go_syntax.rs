@@ -261,12 +261,13 @@ fn syntax(version: KubernetesVersion, value: &Value, ty: &str) -> String {
         return format!("(*{target})({shown})");
     }
     if ty.starts_with("[]") || ty.starts_with("map[") {
-        return list(version, value, ty);
+        let inner = ty.split_once(']').map_or("", |(_, inner)| inner);
+        return list(version, value, ty, inner);
     }
     match ty {
         "bool" => value.as_bool().unwrap_or(false).to_string(),
         "time" | "*time" => time(value.as_str().unwrap_or_default()),
-        "core.ResourceList" => amounts(value),
+        "core.ResourceList" => list(version, value, ty, "resource.Quantity"),
         "resource.Quantity" => go_quantity(value),
         "int32" | "int64" => value.as_i64().unwrap_or(0).to_string(),
         "intstr.IntOrString" => match value {
@@ -411,18 +412,6 @@ fn quantity_with(text: &str, cached: &str) -> String {
     )
 }
 
-fn amounts(of: &Value) -> String {
-    let Some(amounts) = of.as_object() else {
-        return "core.ResourceList(nil)".to_owned();
-    };
-    let sorted: BTreeMap<&String, &Value> = amounts.iter().collect();
-    let shown: Vec<String> = sorted
-        .into_iter()
-        .map(|(name, amount)| format!("{}:{}", quoted(name), go_quantity(amount)))
-        .collect();
-    format!("core.ResourceList{{{}}}", shown.join(", "))
-}
-
 /// A time in UTC; decoded times are in the server's zone, which is UTC here.
 fn time(text: &str) -> String {
     const MONTHS: &str =
@@ -440,8 +429,8 @@ fn time(text: &str) -> String {
     }
 }
 
-fn list(version: KubernetesVersion, of: &Value, ty: &str) -> String {
-    let inner = ty.split_once(']').map_or("", |(_, inner)| inner);
+/// A list or map, whose keys are sorted.
+fn list(version: KubernetesVersion, of: &Value, ty: &str, inner: &str) -> String {
     let shown: Vec<String> = match of {
         Value::Array(items) => items.iter().map(|item| syntax(version, item, inner)).collect(),
         Value::Object(entries) => entries

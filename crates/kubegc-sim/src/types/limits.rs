@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use kubegc_core::Quantity;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::{
     objects::{object_in, object_mut, objects_in, text},
@@ -82,11 +82,6 @@ fn complete_container(
     }
 }
 
-/// The amounts of a field of an item.
-fn amounts(item: &Value, key: &str) -> Amounts {
-    qos::amounts(&json!({"resources": {key: item.get(key)}}), key)
-}
-
 /// The error for a pod that exceeds the limits of its namespace.
 pub(super) fn refuse_pod(server: &ApiServer, pod: &StoredObject) -> Option<String> {
     let mut problems = Vec::new();
@@ -136,11 +131,11 @@ fn problem(
 
 fn check_bounds(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
     let of = |name: &str| [("request", requests.get(name)), ("limit", limits.get(name))];
-    for (name, min) in amounts(item, "min") {
+    for (name, min) in qos::parsed(item.get("min")) {
         let bound = format!("minimum {name} usage per {kind} is {min}");
         problems.extend(problem(bound, of(&name), |amount| *amount < min));
     }
-    for (name, max) in amounts(item, "max") {
+    for (name, max) in qos::parsed(item.get("max")) {
         let bound = format!("maximum {name} usage per {kind} is {max}");
         let mut both = of(&name);
         // Claims have no limits.
@@ -153,7 +148,7 @@ fn check_bounds(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, 
 
 fn check(item: &Value, kind: &str, requests: &Amounts, limits: &Amounts, problems: &mut Vec<String>) {
     check_bounds(item, kind, requests, limits, problems);
-    for (name, ratio) in amounts(item, "maxLimitRequestRatio") {
+    for (name, ratio) in qos::parsed(item.get("maxLimitRequestRatio")) {
         let start = format!("{name} max limit to request ratio per {kind} is {ratio}");
         let nonzero = |amounts: &Amounts| amounts.get(&name).copied().filter(|amount| !amount.is_zero());
         match (nonzero(requests), nonzero(limits)) {

@@ -5,7 +5,8 @@
 //! shape. Strategies prepare and validate it in that shape. Responses show it in the requested version.
 //!
 //! - [`schema`]: the structs, from a table; [`node`]: positions in objects of built-in kinds and of custom
-//!   resources, with what is known there; [`facts`]: facts about resources, from a table.
+//!   resources, with what is known there; [`facts`]: facts about resources, from a table; [`rules`]: rules of
+//!   fields, from tables.
 //! - [`value`]: decoding; [`defaults`], [`convert`]; [`changes`]: what depends on other fields, from a table.
 
 pub(crate) mod admission;

@@ -77,10 +77,13 @@ pub(crate) fn add(to: &mut Amounts, from: &Amounts) {
 
 /// The `requests` or `limits` of a container or pod.
 pub(crate) fn amounts(container: &Value, which: &str) -> Amounts {
-    let resources = container
-        .get("resources")
-        .and_then(|resources| resources.get(which)?.as_object());
-    let amounts = resources.into_iter().flatten();
+    let resources = container.get("resources");
+    parsed(resources.and_then(|resources| resources.get(which)))
+}
+
+/// The amounts in an object of texts.
+pub(super) fn parsed(amounts: Option<&Value>) -> Amounts {
+    let amounts = amounts.and_then(Value::as_object).into_iter().flatten();
     amounts
         .filter_map(|(name, amount)| Some((name.clone(), Quantity::parse(amount.as_str()?)?)))
         .collect()
@@ -96,8 +99,7 @@ pub(crate) fn amounts_of_pod(spec: &Value, which: &str) -> Amounts {
         let own = amounts(spec, which).into_iter();
         all.extend(own.filter(|(name, _)| is_shared(name)));
     }
-    let overhead = json!({"resources": {"overhead": spec.get("overhead")}});
-    for (name, amount) in amounts(&overhead, "overhead") {
+    for (name, amount) in parsed(spec.get("overhead")) {
         match all.get_mut(&name) {
             Some(sum) => *sum = sum.plus(amount),
             None if which == "requests" => {

@@ -1,5 +1,6 @@
 //! Rules of fields, read from tables, and applied to objects. `validate/rules.txt` describes their language.
 
+pub(super) mod conditions;
 pub(super) mod parse;
 
 use std::{cmp::Ordering, collections::BTreeSet, ptr, sync::OnceLock};
@@ -11,25 +12,15 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::{
-    field::{At, Check},
+    field::{At, Check, copy},
     go_syntax,
 };
 use crate::status::quoted;
+use conditions::{Block, Condition, Place, place_of, text};
 
 /// Sections of rules by name.
 #[derive(Debug, Default)]
-pub(crate) struct Table(HashMap<&'static str, Section, FixedState>);
-
-/// The rows of a section, and when an update is validated by it.
-#[derive(Debug)]
-struct Section {
-    rows: Vec<Row>,
-    /// Whether the rows for changes precede those of the whole object.
-    are_changes_first: bool,
-    /// The last release that reports every problem of an update twice, as strategies and the validation of
-    /// updates both validate the whole object.
-    twice_until: u16,
-}
+pub(crate) struct Table(HashMap<&'static str, Vec<Row>, FixedState>);
 
 /// A rule that is a function.
 pub(crate) type Code = for<'a, 'v> fn(&At<'a>, &mut Check<'v>);
@@ -70,6 +61,10 @@ pub(super) enum Word {
     If(Vec<Condition>),
     /// A condition on the value.
     When(fn(&At<'_>, &Check<'_>) -> bool),
+    /// These fields may differ from the stored ones where the next word `Differs` compares a value that has them.
+    Mutable(Vec<&'static str>),
+    /// The value is not the stored one, even with the mutable fields of that.
+    Differs,
     NotBlank,
     /// Whether the value is valid, and the usual message if it is not.
     Fits(fn(&At<'_>) -> bool, &'static str),
@@ -87,6 +82,10 @@ pub(super) enum Word {
     Like(bool, &'static str, OnceLock<Option<Regex>>),
     MaxBytes(usize),
     MaxItems(usize),
+    /// The greatest size of all keys and values, in bytes.
+    MaxTotal(usize),
+    /// It is longer than this.
+    TooLong(usize),
     /// The fields that tell items apart.
     Unique(Vec<Place<'static>>),
     /// An earlier item has the same values of these fields.
@@ -99,44 +98,13 @@ pub(super) enum Word {
     /// A problem, with the value as it is shown and the message.
     Report(fn(&At<'_>, &mut Check<'_>, &str, &str)),
     Section(&'static str),
+    /// The rows of a section by themselves: repetition begins with them.
+    Apply(&'static str),
     /// The value has no problem by the rows of a section.
     Passes(&'static str),
     Code(Code),
-}
-
-/// A value that a condition, a bound or a message reads.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'p> {
-    /// The number of blocks further out at which the path begins.
-    outer: usize,
-    /// Whether it is that of the stored object.
-    is_stored: bool,
-    path: &'p str,
-}
-
-#[derive(Debug)]
-pub(super) struct Condition {
-    place: Place<'static>,
-    test: Test,
-    is_negated: bool,
-}
-
-#[derive(Debug)]
-enum Test {
-    Set,
-    Given,
-    In(Vec<&'static str>),
-    Contains(&'static str),
-    Begins(&'static str),
-    Above(i64),
-    /// It is of this kind.
-    Is(fn(&Value) -> bool),
-    /// It is not the stored value.
-    Changed,
-    /// It equals another value.
-    Same(Place<'static>),
-    /// More than one of these fields is set.
-    Many(Vec<&'static str>),
+    /// Checks the key of an entry; whether its errors are those of the map.
+    Key(bool, Code),
 }
 
 /// The values that the items of a list have had, by the address of the rule that forbids repetition.
@@ -144,18 +112,6 @@ type Seen = BTreeSet<(usize, String)>;
 
 /// Stands for the address of the rule that only one of some fields is set.
 const SOLE: usize = 0;
-
-/// The value of a block of rows, within that of another block.
-pub(super) struct Block<'b, 'v> {
-    pub(super) at: &'b At<'v>,
-    pub(super) outer: Option<&'b Self>,
-}
-
-impl Block<'_, '_> {
-    fn outwards(&self, count: usize) -> &Self {
-        (0..count).fold(self, |block, _| block.outer.unwrap_or(block))
-    }
-}
 
 impl Table {
     /// Whether there is a section of this name.
@@ -165,30 +121,8 @@ impl Table {
 
     /// Applies a section, if there is one, to a value.
     pub(crate) fn apply(&self, section: &str, at: &At<'_>, c: &mut Check) {
-        if let Some(Section { rows, .. }) = self.0.get(section) {
+        if let Some(rows) = self.0.get(section) {
             self.run(rows, &Block { at, outer: None }, &mut Seen::new(), c);
-        }
-    }
-
-    /// Applies the sections of a kind to an object that replaces another one.
-    pub(crate) fn apply_to_update(&self, kind: &str, at: &At<'_>, c: &mut Check) {
-        let are_changes_first = self.0.get(kind).is_some_and(|section| section.are_changes_first);
-        let changes = format!("{kind}/update");
-        if are_changes_first {
-            self.apply(&changes, at, c);
-        }
-        self.apply_twice(kind, at, c);
-        if !are_changes_first {
-            self.apply(&changes, at, c);
-        }
-    }
-
-    /// Applies a section to an object that replaces another one, twice in some releases.
-    pub(crate) fn apply_twice(&self, section: &str, at: &At<'_>, c: &mut Check) {
-        self.apply(section, at, c);
-        let twice_until = self.0.get(section).map_or(0, |section| section.twice_until);
-        if c.version.minor() <= twice_until {
-            self.apply(section, at, c);
         }
     }
 
@@ -242,150 +176,6 @@ fn each<'v>(path: &[Step], at: At<'v>, seen: &mut Seen, visit: &mut dyn FnMut(At
     }
 }
 
-/// Whether a value is not empty.
-fn is_given(value: &Value) -> bool {
-    match value {
-        Value::Null => false,
-        Value::Bool(flag) => *flag,
-        Value::Number(number) => number.as_i64() != Some(0),
-        Value::String(text) => !text.is_empty(),
-        Value::Array(items) => !items.is_empty(),
-        Value::Object(fields) => !fields.is_empty(),
-    }
-}
-
-impl Place<'_> {
-    pub(super) fn read<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> At<'v> {
-        let mut at = block.outwards(self.outer).at.clone();
-        if self.is_stored {
-            at.value = at.old(c);
-        }
-        let mut rest = self.path;
-        while !rest.is_empty() {
-            if let Some((key, after)) = rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
-                (at, rest) = (at.key(key), after);
-                continue;
-            }
-            let (step, after) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
-            rest = after.strip_prefix('.').unwrap_or(after);
-            at = match (step.strip_prefix('?'), step.parse()) {
-                (Some(kind), _) => {
-                    let mut conditions = at.items();
-                    let condition = conditions.find(|item| item.get("type").text() == kind);
-                    condition.unwrap_or(at).get("status")
-                }
-                (None, Ok(index)) => at.items().nth(index).unwrap_or_else(|| at.get(step)),
-                (None, Err(_)) => at.get(step),
-            };
-        }
-        at
-    }
-
-    /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$key` for the name of the entry, `$name` and `$namespace` for those of the object,
-    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
-    fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
-        let meta = c.object.map(|object| &object.meta);
-        match self.path {
-            "$key" => return block.outwards(self.outer).at.key_or_name().to_owned(),
-            "$name" => return c.name().to_owned(),
-            "$namespace" => return meta.map_or("", |meta| &meta.namespace).to_owned(),
-            "$deleting" => return meta.is_some_and(|meta| meta.is_deleting()).to_string(),
-            _ => {}
-        }
-        if let Some((path, of_item)) = self.path.split_once("[]") {
-            let items = Place { path, ..*self }.read(block, c);
-            let texts = items.items().map(|at| {
-                let item = Block { at: &at, outer: None };
-                parse::place_of(of_item).text(&item, c)
-            });
-            let sorted: Vec<String> = texts.collect::<BTreeSet<_>>().into_iter().collect();
-            return sorted.join(", ");
-        }
-        if let Some(path) = self.path.strip_suffix('#') {
-            let path = path.trim_end_matches('.');
-            return Place { path, ..*self }.read(block, c).len().to_string();
-        }
-        if let Some(path) = self.path.strip_suffix('%') {
-            return amount(Place { path, ..*self }.read(block, c).value).to_string();
-        }
-        text(self.read(block, c).value)
-    }
-}
-
-/// The number or the percentage; any other string counts as zero.
-///
-/// # Upstream
-/// `getIntOrPercentValue` in `pkg/apis/apps/validation`.
-fn amount(value: &Value) -> i64 {
-    let Some(text) = value.as_str() else {
-        return value.as_i64().unwrap_or(0);
-    };
-    let digits = text.strip_suffix('%');
-    let digits = digits.filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.unwrap_or(text).parse().unwrap_or(0)
-}
-
-/// The text of a value; empty for null.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
-impl Condition {
-    fn holds<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> bool {
-        let holds = match self.place.path.split_once("[]") {
-            Some((path, of_item)) => {
-                let list = Place { path, ..self.place }.read(block, c);
-                list.items().any(|at| {
-                    let item = Block { at: &at, outer: None };
-                    self.passes(&parse::place_of(of_item), &item, block, c)
-                })
-            }
-            None => self.passes(&self.place, block, block, c),
-        };
-        holds != self.is_negated
-    }
-
-    /// Whether a value within a block passes the test, which may read another value within `outer`.
-    fn passes<'v>(
-        &self,
-        place: &Place<'_>,
-        block: &Block<'_, 'v>,
-        outer: &Block<'_, 'v>,
-        c: &Check<'v>,
-    ) -> bool {
-        let at = place.read(block, c);
-        match &self.test {
-            Test::Set => at.is_set(),
-            Test::Given => is_given(at.value),
-            Test::Is(kind) => kind(at.value),
-            Test::In(texts) => texts.contains(&place.text(block, c).as_str()),
-            Test::Contains(part) => place.text(block, c).contains(part),
-            Test::Begins(part) => place.text(block, c).starts_with(part),
-            Test::Above(bound) => {
-                let number: Option<i64> = place.text(block, c).parse().ok();
-                number.is_some_and(|number| number > *bound)
-            }
-            Test::Changed => {
-                let stored = Place {
-                    is_stored: true,
-                    ..*place
-                };
-                at.value != stored.read(block, c).value
-            }
-            Test::Same(other) if other.path.ends_with('#') || other.path.starts_with('$') => {
-                place.text(block, c) == other.text(outer, c)
-            }
-            Test::Same(other) => at.value == other.read(outer, c).value,
-            Test::Many(fields) => fields.iter().filter(|field| at.get(field).is_set()).count() > 1,
-        }
-    }
-}
-
 impl Word {
     /// Whether a condition holds about the release or the fields of a block; `None` for other words.
     pub(super) fn holds(&self, block: &Block<'_, '_>, c: &Check<'_>) -> Option<bool> {
@@ -421,7 +211,7 @@ impl Row {
         let mut parts = message.split('{');
         let first = parts.next().unwrap_or_default().to_owned();
         parts.fold(first, |message, part| match part.split_once('}') {
-            Some((path, rest)) => message + &parse::place_of(path).text(outer, c) + rest,
+            Some((path, rest)) => message + &place_of(path).text(outer, c) + rest,
             None => message + "{" + part,
         })
     }
@@ -432,7 +222,7 @@ impl Row {
             return self.shown.trim_start_matches('!').replace('_', " ");
         }
         let (ty, other) = match self.shown.split_once('=') {
-            Some((ty, path)) => (ty, Some(parse::place_of(path).read(outer, c))),
+            Some((ty, path)) => (ty, Some(place_of(path).read(outer, c))),
             None => (self.shown, None),
         };
         let of = other.as_ref().unwrap_or(at);
@@ -444,6 +234,7 @@ impl Row {
             "" => of.shown_in(c.version),
             "number" => at.number().to_string(),
             "text" => quoted(at.text()),
+            "key" => quoted(at.key_or_name()),
             "null" => "null".to_owned(),
             "nothing" => String::new(),
             ty => match ty.strip_prefix('~') {
@@ -470,6 +261,14 @@ impl Row {
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::When(holds) => return holds(at, c),
+            Word::Mutable(fields) => c.mutable.extend(fields),
+            Word::Differs => {
+                let mut new = at.value.clone();
+                for field in std::mem::take(&mut c.mutable) {
+                    copy(&mut new, at.old(c), field);
+                }
+                return new != *at.old(c);
+            }
             Word::NotBlank => {
                 if at.text().trim().is_empty() {
                     at.required(c, &or("", c));
@@ -546,6 +345,13 @@ impl Row {
                     at.too_many(c, at.len(), *max);
                 }
             }
+            Word::MaxTotal(max) => {
+                let sizes = at.entries().map(|(key, value)| key.len() + value.text().len());
+                if sizes.sum::<usize>() > *max {
+                    at.too_long(c, *max);
+                }
+            }
+            Word::TooLong(max) => at.too_long(c, *max),
             Word::Unique(fields) | Word::Repeats(fields) => {
                 let value = match fields.as_slice() {
                     [] => text(at.value),
@@ -571,10 +377,11 @@ impl Row {
             Word::Immutable => at.immutable(c, at.old(c), self.shown),
             Word::Report(report) => report(at, c, &shown(c), &or("", c)),
             Word::Section(name) => {
-                if let Some(section) = table.0.get(name) {
-                    table.run(&section.rows, block, seen, c);
+                if let Some(rows) = table.0.get(name) {
+                    table.run(rows, block, seen, c);
                 }
             }
+            Word::Apply(name) => table.apply(name, at, c),
             Word::Passes(name) => {
                 let known = c.causes.len();
                 table.apply(name, at, c);
@@ -583,6 +390,14 @@ impl Row {
                 return passes;
             }
             Word::Code(code) => code(at, c),
+            Word::Key(is_of_map, code) => {
+                let value = &Value::from(at.key_or_name());
+                let path = match is_of_map {
+                    true => at.without_last_step().path,
+                    false => at.path.clone(),
+                };
+                code(&At { value, path }, c);
+            }
         }
         true
     }

@@ -302,11 +302,7 @@ fn allocate_ports(
     }
     taken.extend(drawn.iter().chain(&kept));
     // A new service may serve several protocols of one port with the same number.
-    let mut shared: Vec<(i64, i64)> = Vec::new();
-    if old.is_none() {
-        let requested = ports.iter().filter(|port| number(port, "nodePort") != 0);
-        shared.extend(requested.map(|port| (number(port, "port"), number(port, "nodePort"))));
-    }
+    let mut shared = if old.is_none() { of_ports } else { Vec::new() };
     for port in &mut ports {
         if !is_allocated || number(port, "nodePort") != 0 {
             continue;

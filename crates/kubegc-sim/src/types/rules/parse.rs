@@ -1,11 +1,13 @@
 //! Reads tables of rules.
 
-use std::{cmp::Ordering, iter::Peekable, net::IpAddr, sync::OnceLock};
+use std::{cmp::Ordering, iter::Peekable, sync::OnceLock};
 
 use kubegc_core::Quantity;
-use serde_json::Value;
 
-use super::{Code, Condition, Place, Row, Section, Step, Table, Test, Word, is_given};
+use super::{
+    Code, Row, Step, Table, Word,
+    conditions::{is_given, parse_condition, place_of},
+};
 use crate::formats;
 
 /// The function of a name.
@@ -16,12 +18,13 @@ fn format(name: &str) -> Option<Code> {
     Some(match name {
         "label" => |at, c| at.label(c),
         "subdomain" => |at, c| at.subdomain(c),
+        "lower-case-subdomain" => |at, c| {
+            at.problems(c, formats::subdomain(c.version, &at.text().to_lowercase()));
+        },
         "qualified-name" => |at, c| at.qualified_name(c),
-        "labels" => |at, c| {
-            for (key, value) in at.entries() {
-                at.problems_of(c, key, formats::qualified_name(c.version, key));
-                at.problems_of(c, value.text(), formats::label_value(c.version, value.text()));
-            }
+        "annotation-key" => |at, c| {
+            let key = at.text().to_lowercase();
+            at.problems(c, formats::qualified_name(c.version, &key));
         },
         "label-value" => |at, c| at.problems(c, formats::label_value(c.version, at.text())),
         "whole-label-value" => |at, c| {
@@ -35,6 +38,7 @@ fn format(name: &str) -> Option<Code> {
         "ip" => |at, c| at.problems_of(c, at.text(), formats::ip(c.version, at.text())),
         "id" => |at, c| at.problems(c, formats::in_range(at.number(), 0, i32::MAX.into())),
         "cidr" => |at, c| at.problems(c, formats::cidr(at.text())),
+        "legacy-cidr" => |at, c| at.problems(c, formats::legacy_cidr(c.version, at.text())),
         "port" => |at, c| {
             for problem in formats::port_number(at.number()) {
                 at.invalid_as(c, &at.number().to_string(), &problem);
@@ -80,31 +84,6 @@ fn report(name: &str) -> Option<Word> {
     }))
 }
 
-/// The kind of values of a name.
-fn kind_of_value(name: &str) -> Option<fn(&Value) -> bool> {
-    fn is_ip(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
-        value.as_str().and_then(formats::parse_ip).is_some_and(fits)
-    }
-    fn is_cidr(value: &Value, fits: impl Fn(IpAddr) -> bool) -> bool {
-        let parsed = value.as_str().and_then(formats::parse_cidr);
-        parsed.is_some_and(|(network, _)| fits(network))
-    }
-    Some(match name {
-        "text" => Value::is_string,
-        "object" => Value::is_object,
-        "ip" => |value| is_ip(value, |_| true),
-        "ipv4" => |value| is_ip(value, |ip| ip.is_ipv4()),
-        "ipv6" => |value| is_ip(value, |ip| ip.is_ipv6()),
-        "ipv4-cidr" => |value| is_cidr(value, |ip| ip.is_ipv4()),
-        "ipv6-cidr" => |value| is_cidr(value, |ip| ip.is_ipv6()),
-        "unspecified" => |value| is_ip(value, |ip| ip.is_unspecified()),
-        "loopback" => |value| is_ip(value, |ip| ip.is_loopback()),
-        "link-local" => |value| is_ip(value, formats::is_link_local),
-        "link-local-multicast" => |value| is_ip(value, formats::is_link_local_multicast),
-        _ => return None,
-    })
-}
-
 impl Table {
     /// Reads a table, whose functions have these names.
     ///
@@ -117,25 +96,12 @@ impl Table {
             .filter(|line| !line.trim_start().is_empty() && !line.trim_start().starts_with('#'))
             .peekable();
         while let Some(line) = lines.next() {
-            let mut words = line.split(' ');
-            let name = words.next().unwrap_or_default();
-            let mut section = Section {
-                rows: rows(&mut lines, 2, functions)?,
-                are_changes_first: false,
-                twice_until: 0,
-            };
-            for word in words {
-                match word.strip_prefix("twice<") {
-                    Some(minor) => section.twice_until = minor.parse().map_err(|_| line)?,
-                    None if word == "changes-first" => section.are_changes_first = true,
-                    None => return Err(line.to_owned()),
-                }
-            }
-            if section.rows.is_empty() || sections.0.insert(name, section).is_some() {
+            let rows = rows(&mut lines, 2, functions)?;
+            if rows.is_empty() || sections.0.insert(line, rows).is_some() {
                 return Err(line.to_owned());
             }
         }
-        let mut named = sections.0.values().flat_map(|section| sections_of(&section.rows));
+        let mut named = sections.0.values().flat_map(|rows| sections_of(rows));
         match named.find(|name| !sections.has(name)) {
             Some(unknown) => Err(unknown.to_owned()),
             None => Ok(sections),
@@ -148,7 +114,7 @@ fn sections_of(rows: &[Row]) -> Vec<&'static str> {
     let mut names = Vec::new();
     for row in rows {
         names.extend(row.words.iter().filter_map(|word| match word {
-            Word::Section(name) | Word::Passes(name) => Some(*name),
+            Word::Section(name) | Word::Apply(name) | Word::Passes(name) => Some(*name),
             _ => None,
         }));
         names.extend(sections_of(&row.rows));
@@ -193,11 +159,19 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
     message.clone_into(&mut row.message);
     let mut words = text.split_whitespace();
     while let Some(word) = words.next() {
-        if let (Some(values), Some(Word::In(known))) = (word.strip_prefix('|'), row.words.last_mut()) {
-            known.extend(values.split('|').filter_map(parse_value));
-            continue;
+        match (word.strip_prefix('|'), row.words.last_mut()) {
+            (Some(values), Some(Word::In(known))) => {
+                known.extend(values.split('|').filter_map(parse_value));
+                continue;
+            }
+            (Some(fields), Some(Word::Mutable(known))) => {
+                known.extend(fields.split('|'));
+                continue;
+            }
+            _ => {}
         }
         row.words.push(match word {
+            "differs" => Word::Differs,
             "not-blank" => Word::NotBlank,
             "trimmed" => {
                 let usual = "must not have leading or trailing whitespace";
@@ -216,9 +190,12 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             "unique" => Word::Unique(Vec::new()),
             "in" => Word::In(words.next()?.split('|').map(parse_value).collect::<Option<_>>()?),
             "bytes" => Word::MaxBytes(words.next()?.strip_prefix("..")?.parse().ok()?),
+            "total" => Word::MaxTotal(words.next()?.strip_prefix("..")?.parse().ok()?),
+            "too-long" => Word::TooLong(words.next()?.parse().ok()?),
             "items" => Word::MaxItems(words.next()?.strip_prefix("..")?.parse().ok()?),
             "sole" => Word::Sole(words.next()?),
             "none" => Word::None,
+            "apply" => Word::Apply(words.next()?),
             "passes" => Word::Passes(words.next()?),
             "fn" => Word::Code(functions(words.next()?)?),
             "as" => {
@@ -230,7 +207,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             _ => {
                 let named = condition_on_value(word).or_else(|| report(word));
                 let named = named.or_else(|| format(word).map(Word::Code));
-                named.or_else(|| compound(word))?
+                named.or_else(|| compound(word, functions))?
             }
         });
     }
@@ -238,7 +215,7 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
 }
 
 /// A word of several parts.
-fn compound(word: &'static str) -> Option<Word> {
+fn compound(word: &'static str, functions: Functions) -> Option<Word> {
     if let Some((least, most)) = word.split_once("..") {
         let bound = |text: &str, open| match text {
             "" => Some(open),
@@ -252,7 +229,12 @@ fn compound(word: &'static str) -> Option<Word> {
         "api" => Word::Api(true, value),
         "api!" => Word::Api(false, value),
         "unique" => Word::Unique(places(value)),
+        "key" | "of-map" => {
+            let code = format(value).or_else(|| functions(value))?;
+            Word::Key(name == "of-map", code)
+        }
         "repeats" => Word::Repeats(places(value)),
+        "mutable" => Word::Mutable(value.split('|').collect()),
         _ => return None,
     })
 }
@@ -279,61 +261,12 @@ fn parse_value(text: &str) -> Option<(String, u16)> {
     Some((value.replace('_', " "), since.parse().ok()?))
 }
 
-fn parse_condition(text: &'static str) -> Option<Condition> {
-    let (mut text, mut is_negated) = (text, false);
-    if let Some(rest) = text.strip_prefix('!') {
-        (text, is_negated) = (rest, true);
-    }
-    let (path, test) = if let Some(path) = text.strip_prefix('~') {
-        (path, Test::Changed)
-    } else if let Some((path, other)) = text.split_once("==") {
-        (path, Test::Same(place_of(other)))
-    } else if let Some((path, part)) = text.split_once("*=") {
-        (path, Test::Contains(part))
-    } else if let Some((path, part)) = text.split_once("^=") {
-        (path, Test::Begins(part))
-    } else if let Some((path, bound)) = text.split_once('>') {
-        (path, Test::Above(bound.parse().ok()?))
-    } else if let Some((path, kind)) = text.split_once("=:") {
-        (path, Test::Is(kind_of_value(kind)?))
-    } else if let Some((path, texts)) = text.split_once('=') {
-        (path, Test::In(texts.split('|').collect()))
-    } else if let Some((path, fields)) = text.split_once(':') {
-        (path, Test::Many(fields.split('|').collect()))
-    } else {
-        match text.strip_suffix('+') {
-            Some(path) => (path, Test::Given),
-            None => (text, Test::Set),
-        }
-    };
-    let path = path.strip_suffix('!').map_or(path, |path| {
-        is_negated = true;
-        path
-    });
-    Some(Condition {
-        place: place_of(path),
-        test,
-        is_negated,
-    })
-}
-
 impl Step {
     fn renamed(name: &'static str, shown: &'static str) -> Self {
         match name {
             "" => Self::Named(shown),
             name => Self::Renamed(name, shown),
         }
-    }
-}
-
-/// The place that a text names.
-pub(in super::super) fn place_of(text: &str) -> Place<'_> {
-    let path = text.trim_start_matches('-');
-    let inner = path.trim_start_matches('^');
-    Place {
-        outer: path.len() - inner.len(),
-        is_stored: path.len() < text.len(),
-        path: inner.trim_start_matches('.'),
     }
 }
 

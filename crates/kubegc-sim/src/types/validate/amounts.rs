@@ -48,7 +48,7 @@ pub(super) fn requirements(
             if are_limits {
                 continue;
             }
-            let overcommits = is_native(name) && !name.starts_with("hugepages-");
+            let overcommits = may_be_overcommitted(name);
             let value = Quantity::parse(amount.text());
             let limit = limits.key(name);
             if limit.is_set() {
@@ -85,10 +85,24 @@ pub(super) fn of_container(at: &At<'_>, c: &mut Check) {
 
 /// Whether a resource is native to Kubernetes.
 fn is_native(name: &str) -> bool {
-    !name.contains('/')
-        || name
-            .split_once('/')
-            .is_some_and(|(domain, _)| domain.contains("kubernetes.io"))
+    !name.contains('/') || name.contains("kubernetes.io/")
+}
+
+/// Whether containers may request less of a resource than their limit.
+pub(super) fn may_be_overcommitted(name: &str) -> bool {
+    is_native(name) && !name.starts_with("hugepages-")
+}
+
+/// `IsExtendedResourceName`.
+fn is_extended(name: &str) -> bool {
+    let is_qualified = || formats::is_qualified_name(&format!("requests.{name}"));
+    !is_native(name) && !name.starts_with("requests.") && is_qualified()
+}
+
+pub(super) fn extended(name: &At<'_>, c: &mut Check) {
+    if !is_extended(name.text()) {
+        name.invalid(c, "must be a valid extended resource name");
+    }
 }
 
 /// `ValidateResourceQuantityValue`.
@@ -160,9 +174,7 @@ pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.starts_with("hugepages-") {
             at.invalid_as(c, &shown, "must be a standard resource for containers");
         }
-    } else if !is_native(name)
-        && (name.starts_with("requests.") || !formats::is_qualified_name(&format!("requests.{name}")))
-    {
+    } else if !is_native(name) && !is_extended(name) {
         at.invalid_as(c, &shown, "doesn't follow extended resource name standard");
     }
 }
@@ -178,14 +190,8 @@ pub(super) fn of_quota(amount: &At<'_>, c: &mut Check) {
     quantity(amount, c);
 }
 
-/// An amount of a resource.
-pub(super) fn of_resource(amount: &At<'_>, c: &mut Check) {
-    resource_name(amount.key_or_name(), amount, c);
-}
-
-/// An amount of a resource of containers.
-pub(super) fn of_containers(amount: &At<'_>, c: &mut Check) {
-    container_resource(amount.key_or_name(), amount, c);
+pub(super) fn name_of_resource(name: &At<'_>, c: &mut Check) {
+    resource_name(name.text(), name, c);
 }
 
 pub(super) fn name_of_container_resource(name: &At<'_>, c: &mut Check) {

@@ -131,30 +131,20 @@ fn first_problems(signer: &At<'_>, part: &str, problems: impl Fn(&str) -> Vec<St
     }
 }
 
-/// `validateConditions`. The beta version allows contradictory and repeated conditions.
-pub(super) fn conditions(list: &At<'_>, c: &mut Check) {
-    let is_beta = c.api == "v1beta1";
-    let mut seen: Vec<&str> = Vec::new();
-    for condition in list.items() {
-        let (kind, status) = (condition.get("type"), condition.get("status"));
-        if kind.text().is_empty() && !is_beta {
-            kind.required(c, "");
-        }
-        let (allowed, opposite): (&[&str], _) = match kind.text() {
-            "Approved" => (&["True"], "Denied"),
-            "Denied" => (&["True"], "Approved"),
-            "Failed" => (&["True"], ""),
-            _ => (&["False", "True", "Unknown"], ""),
-        };
-        status.one_of(c, allowed);
-        if seen.contains(&opposite) && !is_beta {
-            let problem = "Approved and Denied conditions are mutually exclusive";
-            list.invalid_as(c, &quoted(kind.text()), problem);
-        }
-        if seen.contains(&kind.text()) && !is_beta {
-            kind.duplicate(c);
-        }
-        seen.push(kind.text());
+/// A request is approved or denied, not both.
+pub(super) fn exclusive(condition: &At<'_>, c: &mut Check) {
+    let opposite = match condition.get("type").text() {
+        "Approved" => "Denied",
+        "Denied" => "Approved",
+        _ => return,
+    };
+    let list = c.root().get("status").get("conditions");
+    let mut earlier = list
+        .items()
+        .take_while(|other| !std::ptr::eq(other.value, condition.value));
+    if earlier.any(|other| other.get("type").text() == opposite) {
+        let problem = "Approved and Denied conditions are mutually exclusive";
+        list.invalid_as(c, &condition.get("type").shown(), problem);
     }
 }
 

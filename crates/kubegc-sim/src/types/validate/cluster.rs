@@ -1,7 +1,8 @@
-//! Nodes, namespaces, limit ranges, quotas, events, leases.
+//! Limit ranges, quotas, events, and flow control.
 //!
 //! # Upstream
-//! `pkg/apis/core/validation/validation.go` and `events.go`, `pkg/apis/coordination/validation`, 1.20.2.
+//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`, 1.36.
+//! The fixed values of mandatory objects of flow control are not compared.
 
 use std::collections::BTreeSet;
 
@@ -11,34 +12,8 @@ use super::super::{
     field::{At, Check},
     go_syntax,
 };
-use super::amounts::is_quota_resource;
+use super::amounts::{is_quota_resource, may_be_overcommitted};
 use crate::{formats, status::quoted};
-
-pub(super) fn pod_ranges(ranges: &At<'_>, c: &mut Check) {
-    let all = ranges.texts();
-    let shown = go_syntax::value(c.version, ranges.value, "[]string");
-    let mut families: Vec<bool> = Vec::new();
-    for range in ranges.items() {
-        let parsed = formats::parse_cidr(range.text());
-        families.extend(parsed.map(|(address, _)| address.is_ipv6()));
-        if !c.since(30) {
-            if parsed.is_none() {
-                range.invalid_as(c, &shown, "must be valid CIDR");
-            }
-        } else {
-            range.problems(c, formats::legacy_cidr(c.version, range.text()));
-        }
-    }
-    if all.len() > 2 || matches!(families[..], [first, second] if first == second) {
-        ranges.invalid_as(c, &shown, "may specify no more than one CIDR for each IP family");
-    }
-    for (index, range) in ranges.items().enumerate() {
-        // Since 1.33, the message about families covers duplicates.
-        if !c.since(33) && all[..index].contains(&range.text()) {
-            range.duplicate(c);
-        }
-    }
-}
 
 /// The amounts of `ValidateLimitRange`, whose names are validated.
 pub(super) fn limit(limit: &At<'_>, c: &mut Check) {
@@ -108,12 +83,6 @@ fn limit_amounts(limit: &At<'_>, name: &str, c: &mut Check) {
             format!("default value {default} must equal to defaultRequest value {request} in {name}");
         invalid("defaultRequest", request, problem, c);
     }
-}
-
-/// Whether containers may request less of a resource than their limit.
-fn may_be_overcommitted(name: &str) -> bool {
-    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
-    is_native && !name.starts_with("hugepages-")
 }
 
 /// Quotas bound the claims of a class of volume attributes.
@@ -217,4 +186,33 @@ pub(super) fn former_time(time: &At<'_>, c: &mut Check) {
         text => text.trim_end_matches('Z').replacen('T', " ", 1) + " +0000 UTC",
     };
     time.invalid_as(c, &shown, "field is immutable");
+}
+
+/// The hands of shuffle sharding.
+pub(super) fn hand_size(queuing: &At<'_>, c: &mut Check) {
+    const ENTROPY_MAX: f64 = 60.0;
+    let hand = queuing.get("handSize");
+    let (queues, size) = (queuing.get("queues").number(), hand.number());
+    // `RequiredEntropyBits`: about the bits that choosing a hand of cards takes.
+    let entropy = ((queues as f64).log2() * size as f64).ceil();
+    let problem = if size <= 0 {
+        "must be positive".to_owned()
+    } else if size > queues {
+        format!("should not be greater than queues ({queues})")
+    } else if entropy > ENTROPY_MAX {
+        format!(
+            "required entropy bits of deckSize {queues} and handSize {size} should not be greater than {ENTROPY_MAX}"
+        )
+    } else {
+        return;
+    };
+    hand.invalid(c, &problem);
+}
+
+/// The namespaces of a rule of flow control that are not all of them.
+pub(super) fn namespace(namespace: &At<'_>, c: &mut Check) {
+    for problem in formats::label(c.version, namespace.text()) {
+        let problem = format!("each member of this list must be '*' or a DNS-1123 label; {problem}");
+        namespace.invalid(c, &problem);
+    }
 }

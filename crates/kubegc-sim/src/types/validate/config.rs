@@ -7,15 +7,10 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use crate::{formats, json_syntax_error, status::Cause};
+use crate::{json_syntax_error, status::Cause};
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
-fn keys(data: &At<'_>, c: &mut Check) {
-    for (key, value) in data.entries() {
-        value.problems_of(c, key, formats::config_key(key));
-    }
-}
 
 /// The length of a base64 text after decoding, in bytes.
 fn decoded_len(text: &str) -> usize {
@@ -23,31 +18,20 @@ fn decoded_len(text: &str) -> usize {
     (text.len() / 4 * 3).saturating_sub(padding)
 }
 
-/// `ValidateConfigMap`.
-pub(super) fn config_map(map: &At<'_>, c: &mut Check) {
-    let [data, binary] = map.fields(["data", "binaryData"]);
-    keys(&data, c);
-    for (key, value) in data.entries() {
-        if binary.key(key).is_set() {
-            let shown = crate::status::quoted(key);
-            value.invalid_as(c, &shown, "duplicate of key present in binaryData");
-        }
-    }
-    keys(&binary, c);
-    let texts: usize = data.entries().map(|(_, value)| value.text().len()).sum();
-    let bytes: usize = binary.entries().map(|(_, value)| decoded_len(value.text())).sum();
-    if texts + bytes > BYTES_MAX {
+fn bytes(data: &At<'_>) -> usize {
+    data.entries().map(|(_, value)| decoded_len(value.text())).sum()
+}
+
+pub(super) fn size(map: &At<'_>, c: &mut Check) {
+    let texts = map.get("data").entries().map(|(_, value)| value.text().len());
+    if texts.sum::<usize>() + bytes(&map.get("binaryData")) > BYTES_MAX {
         // The path of a field without a name.
         c.causes.push(Cause::too_long(c.version, "[]", BYTES_MAX));
     }
 }
 
-/// `ValidateSecret`.
-pub(super) fn secret(secret: &At<'_>, c: &mut Check) {
-    let data = secret.get("data");
-    keys(&data, c);
-    let bytes: usize = data.entries().map(|(_, value)| decoded_len(value.text())).sum();
-    if bytes > BYTES_MAX {
+pub(super) fn size_of_secret(data: &At<'_>, c: &mut Check) {
+    if bytes(data) > BYTES_MAX {
         data.too_long(c, BYTES_MAX);
     }
 }

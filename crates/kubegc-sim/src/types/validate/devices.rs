@@ -16,16 +16,6 @@ const NO_REQUEST: &str = "must be the name of a request in the claim or the name
 /// Empty parts of qualified names are invalid, not missing.
 const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
 
-pub(super) fn extended_resource(name: &At<'_>, c: &mut Check) {
-    let is_extended = name.text().contains('/')
-        && !name.text().starts_with("requests.")
-        && !name.text().contains("kubernetes.io/")
-        && formats::is_qualified_name(&format!("requests.{}", name.text()));
-    if !is_extended {
-        name.invalid(c, "must be a valid extended resource name");
-    }
-}
-
 /// The names of the requests of a claim or of a template of one, and of their subrequests after a slash.
 fn request_names(spec: &At<'_>) -> BTreeSet<String> {
     let spec = match spec.get("spec").is_set() {
@@ -168,20 +158,6 @@ pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
         let policy = amount.get("requestPolicy");
         if policy.is_set() && !device.get("allowMultipleAllocations").flag() {
             policy.forbidden(c, "allowMultipleAllocations must be true");
-        }
-    }
-}
-
-/// The counters of a set, and those that a device consumes.
-pub(super) fn counters(counters: &At<'_>, c: &mut Check) {
-    const COUNTERS_MAX: usize = 32;
-    if counters.is_empty() {
-        counters.required(c, "");
-    } else if counters.len() > COUNTERS_MAX {
-        counters.too_many(c, counters.len(), COUNTERS_MAX);
-    } else {
-        for (name, _) in counters.entries() {
-            counters.problems_of(c, name, formats::label(c.version, name));
         }
     }
 }

@@ -3,48 +3,24 @@
 //! # Upstream
 //! `pkg/apis/batch/validation`, 1.20.2 and newer.
 
-use kubegc_core::Behavior;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::super::{
-    field::{At, Check, copy},
-    go_syntax,
-};
-use super::{schedule, workloads::matches};
+use super::super::field::{At, Check};
+use super::workloads::matches;
 use crate::{formats, status::quoted};
 
-/// The selector of a job and the labels that it selects, which the API server generates.
-pub(super) fn generated_selector(job: &At<'_>, c: &mut Check) {
-    let spec = job.get("spec");
-    let template = spec.get("template").get("metadata");
+/// The selector of a job, which the API server generates.
+pub(super) fn generated_selector(spec: &At<'_>, c: &mut Check) {
+    let Some(object) = c.object else { return };
+    let (uid, name) = (object.meta.uid.to_string(), &*object.meta.name);
+    let labels = super::super::prepare::job_labels(c.version).iter();
+    let labels = labels.flat_map(|[by_uid, by_name]| [(*by_uid, uid.as_str()), (*by_name, name)]);
+    let labels = labels
+        .map(|(key, value)| (key.to_owned(), value.into()))
+        .collect();
     let selector = spec.get("selector");
-    let Some(object) = c
-        .object
-        .filter(|_| !spec.get("manualSelector").flag() && selector.is_set())
-    else {
-        return;
-    };
-    let uid = object.meta.uid.to_string();
-    let mut expected = Map::new();
-    for [by_uid, by_name] in super::super::prepare::job_labels(c.version).iter().rev() {
-        for (key, value) in [(*by_uid, uid.as_str()), (*by_name, &*object.meta.name)] {
-            has_label(&template, key, value, c);
-            expected.insert(key.to_owned(), value.into());
-        }
-    }
-    if matches(&selector, &Value::Object(expected), c.version) == Some(false) {
+    if matches(&selector, &Value::Object(labels), c.version) == Some(false) {
         selector.invalid_typed(c, "v1.LabelSelector", "`selector` not auto-generated");
-    }
-}
-
-fn has_label(metadata: &At<'_>, key: &str, expected: &str, c: &mut Check) {
-    let labels = metadata.get("labels");
-    let label = labels.key(key);
-    if !label.is_set() {
-        label.required(c, &format!("must be '{expected}'"));
-    } else if label.text() != expected {
-        let shown = go_syntax::value(c.version, labels.value, "map[string]string");
-        label.invalid_as(c, &shown, &format!("must be '{expected}'"));
     }
 }
 
@@ -56,93 +32,6 @@ fn spec_of<'v>(c: &Check<'v>) -> At<'v> {
         template.get("spec")
     } else {
         spec
-    }
-}
-
-/// The template of a suspended Job that has not started may change where its pods are scheduled.
-const SUSPENDED_JOBS_CHANGE: Behavior =
-    Behavior::since(23, 0, "the feature gate JobMutableNodeSchedulingDirectives is on");
-
-/// The resources of the containers of a suspended job may change, and its scheduling when it had started.
-const RESOURCES_OF_SUSPENDED_JOBS_CHANGE: Behavior = Behavior::since(
-    36,
-    0,
-    "the feature gates MutablePodResourcesForSuspendedJobs and \
-     MutableSchedulingDirectivesForSuspendedJobs are on",
-);
-
-/// Whether a job is suspended and has no active pods.
-///
-/// # Upstream
-/// `shouldAllowMutablePodTemplate` in
-/// [`strategy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/registry/batch/job/strategy.go).
-fn is_idle(job: &At<'_>) -> bool {
-    let status = job.get("status");
-    job.get("spec").get("suspend").flag()
-        && (is_true(&status, "Suspended") || !status.get("startTime").is_set())
-        && status.get("active").number() == 0
-}
-
-/// The template of the old Job, with what the new one may change.
-fn changeable_template(new: &At<'_>, old: &At<'_>, is_open: bool, c: &Check) -> Value {
-    let spec = old.get("spec");
-    let mut template = spec.get("template").value.clone();
-    let has_started = old.get("status").get("startTime").is_set();
-    let is_suspended = c.version.has(SUSPENDED_JOBS_CHANGE) && spec.get("suspend").flag();
-    let is_changeable = match c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) {
-        true => is_open,
-        false => is_suspended && !has_started,
-    };
-    if !is_changeable {
-        return template;
-    }
-    let new = new.get("template");
-    for list in ["containers", "initContainers"].into_iter().filter(|_| is_open) {
-        let names = |template: &Value| -> Vec<Value> {
-            let containers = template["spec"][list].as_array().into_iter().flatten();
-            containers.map(|container| container["name"].clone()).collect()
-        };
-        if names(&template) == names(new.value) {
-            copy(&mut template, new.value, &format!("spec/{list}/*/resources"));
-        }
-    }
-    let affinity = |template: &Value| template["spec"].get("affinity").cloned();
-    if affinity(&template).is_none() && affinity(new.value).is_some() {
-        template["spec"]["affinity"] = json!({});
-    }
-    for path in [
-        "metadata/labels",
-        "metadata/annotations",
-        "spec/nodeSelector",
-        "spec/tolerations",
-        "spec/schedulingGates",
-        "spec/affinity/nodeAffinity",
-    ] {
-        copy(&mut template, new.value, path);
-    }
-    if affinity(&template) == Some(json!({})) && affinity(new.value).is_none() {
-        copy(&mut template, &Value::Null, "spec/affinity");
-    }
-    template
-}
-
-/// The template of a job, which changes little and only while the job is suspended.
-pub(super) fn template_updated(spec: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    let is_open = c.version.has(RESOURCES_OF_SUSPENDED_JOBS_CHANGE) && is_idle(&old);
-    let changeable = changeable_template(spec, &old, is_open, c);
-    let template = spec.get("template");
-    if is_open {
-        let old = changeable.get("spec").unwrap_or(&Value::Null);
-        template.get("spec").immutable(c, old, "core.PodSpec");
-    } else {
-        template.immutable(c, &changeable, "core.PodTemplateSpec");
-    }
-}
-
-pub(super) fn schedule(schedule: &At<'_>, c: &mut Check) {
-    if let Some(problem) = schedule::problem(schedule.text(), c) {
-        schedule.invalid(c, &problem);
     }
 }
 
@@ -162,13 +51,6 @@ pub(super) fn time_zone(zone: &At<'_>, c: &mut Check) {
     if !TIME_ZONES.split_whitespace().any(|name| name == zone.text()) {
         zone.invalid(c, &format!("unknown time zone {}", zone.text()));
     }
-}
-
-/// Whether a condition of a job is true.
-fn is_true(status: &At<'_>, kind: &str) -> bool {
-    let mut conditions = status.get("conditions").items();
-    conditions
-        .any(|condition| condition.get("type").text() == kind && condition.get("status").text() == "True")
 }
 
 /// The indexes of pods that succeeded and failed.
@@ -282,5 +164,204 @@ pub(super) fn success_rule(rule: &At<'_>, c: &mut Check) {
     if indexes.is_set() {
         let total = total.unwrap_or_default();
         at_most(total, "indexes in the specified succeededIndexes field");
+    }
+}
+
+/// The minimum and the maximum of a field, and the names of numbers.
+type Bounds = (u32, u32, &'static [&'static str]);
+
+const MONTHS: &[&str] = &[
+    "", "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec",
+];
+const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
+const FIELDS: [Bounds; 5] = [
+    (0, 59, &[]),
+    (0, 23, &[]),
+    (1, 31, &[]),
+    (1, 12, MONTHS),
+    (0, 6, DAYS),
+];
+
+/// `ParseStandard` of `robfig/cron`: version 1 up to 1.20, version 3 since.
+pub(super) fn schedule(schedule: &At<'_>, c: &mut Check) {
+    let Err(mut problem) = check(schedule.text(), c.since(21)) else {
+        return;
+    };
+    // The messages of the older version begin with a capital letter.
+    if let Some(first) = problem.get_mut(..1).filter(|_| !c.since(21)) {
+        first.make_ascii_uppercase();
+    }
+    schedule.invalid(c, &problem);
+}
+
+fn check(schedule: &str, lists_fields: bool) -> Result<(), String> {
+    const DESCRIPTORS: [&str; 7] = [
+        "@yearly",
+        "@annually",
+        "@monthly",
+        "@weekly",
+        "@daily",
+        "@midnight",
+        "@hourly",
+    ];
+    let schedule = match schedule
+        .strip_prefix("CRON_TZ=")
+        .or_else(|| schedule.strip_prefix("TZ="))
+    {
+        Some(rest) => rest.split_once(' ').map_or("", |(_, rest)| rest.trim()),
+        None => schedule,
+    };
+    if schedule.starts_with('@') {
+        if DESCRIPTORS.contains(&schedule) {
+            return Ok(());
+        }
+        if let Some(duration) = schedule.strip_prefix("@every ") {
+            return problem_of_duration(duration).map_or(Ok(()), |problem| {
+                Err(format!("failed to parse duration {schedule}: time: {problem}"))
+            });
+        }
+        return Err(format!("unrecognized descriptor: {schedule}"));
+    }
+    let fields: Vec<&str> = schedule.split_whitespace().collect();
+    if fields.len() != FIELDS.len() {
+        let shown = if lists_fields {
+            format!("[{}]", fields.join(" "))
+        } else {
+            schedule.to_owned()
+        };
+        return Err(format!(
+            "expected exactly 5 fields, found {}: {shown}",
+            fields.len()
+        ));
+    }
+    for (field, bounds) in fields.iter().zip(FIELDS) {
+        for range in field.split(',').filter(|range| !range.is_empty()) {
+            check_range(range, bounds)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_range(text: &str, (least, greatest, names): Bounds) -> Result<(), String> {
+    let parts: Vec<&str> = text.split('/').collect();
+    let ends: Vec<&str> = parts[0].split('-').collect();
+    let (start, mut end) = if matches!(ends[0], "*" | "?") {
+        (least, greatest)
+    } else {
+        let start = number(ends[0], names)?;
+        match ends.as_slice() {
+            [_] => (start, start),
+            [_, end] => (start, number(end, names)?),
+            _ => return Err(format!("too many hyphens: {text}")),
+        }
+    };
+    let step = match parts.as_slice() {
+        [_] => 1,
+        [_, step] => {
+            let step = number(step, &[])?;
+            if ends.len() == 1 {
+                end = greatest;
+            }
+            step
+        }
+        _ => return Err(format!("too many slashes: {text}")),
+    };
+    if start < least {
+        return Err(format!(
+            "beginning of range ({start}) below minimum ({least}): {text}"
+        ));
+    }
+    if end > greatest {
+        return Err(format!("end of range ({end}) above maximum ({greatest}): {text}"));
+    }
+    if start > end {
+        return Err(format!(
+            "beginning of range ({start}) beyond end of range ({end}): {text}"
+        ));
+    }
+    if step == 0 {
+        return Err(format!("step of range should be a positive number: {text}"));
+    }
+    Ok(())
+}
+
+fn number(text: &str, names: &[&str]) -> Result<u32, String> {
+    let lower = text.to_lowercase();
+    let named = names.iter().position(|name| !name.is_empty() && *name == lower);
+    if let Some(number) = named.and_then(|number| u32::try_from(number).ok()) {
+        return Ok(number);
+    }
+    let number: i64 = text.parse().map_err(|_| {
+        let shown = quoted(text);
+        format!("failed to parse int from {text}: strconv.Atoi: parsing {shown}: invalid syntax")
+    })?;
+    u32::try_from(number).map_err(|_| format!("negative number ({number}) not allowed: {text}"))
+}
+
+/// The problem of a duration in Go's syntax.
+///
+/// # Upstream
+/// [`time.ParseDuration`](https://pkg.go.dev/time#ParseDuration).
+fn problem_of_duration(duration: &str) -> Option<String> {
+    const UNITS: [&str; 8] = ["ns", "us", "\u{b5}s", "\u{3bc}s", "ms", "s", "m", "h"];
+    let shown = quoted(duration);
+    let mut rest = duration.strip_prefix(['-', '+']).unwrap_or(duration);
+    if rest == "0" {
+        return None;
+    }
+    if rest.is_empty() {
+        return Some(format!("invalid duration {shown}"));
+    }
+    let is_number = |c: char| c == '.' || c.is_ascii_digit();
+    while !rest.is_empty() {
+        let unit = rest.trim_start_matches(is_number);
+        let number = rest.strip_suffix(unit).unwrap_or_default();
+        let is_valid = number.contains(|c: char| c.is_ascii_digit()) && number.matches('.').count() < 2;
+        if !is_valid {
+            return Some(format!("invalid duration {shown}"));
+        }
+        let end = unit.find(is_number).unwrap_or(unit.len());
+        let (unit, next) = unit.split_at(end);
+        if unit.is_empty() {
+            return Some(format!("missing unit in duration {shown}"));
+        }
+        if !UNITS.contains(&unit) {
+            let unit = quoted(unit);
+            return Some(format!("unknown unit {unit} in duration {shown}"));
+        }
+        rest = next;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedules_are_read() {
+        for schedule in [
+            "* * * * *",
+            "*/5 1-3 1,15 jan-mar MON",
+            "@hourly",
+            "0 0 ? * 0/2",
+            "@every 1h",
+        ] {
+            assert_eq!(check(schedule, true), Ok(()), "{schedule}");
+        }
+        for (schedule, problem) in [
+            ("bogus", "expected exactly 5 fields, found 1: [bogus]"),
+            ("60 * * * *", "end of range (60) above maximum (59): 60"),
+            ("* * 0 * *", "beginning of range (0) below minimum (1): 0"),
+            (
+                "5-1 * * * *",
+                "beginning of range (5) beyond end of range (1): 5-1",
+            ),
+            ("*/0 * * * *", "step of range should be a positive number: */0"),
+            ("1-2-3 * * * *", "too many hyphens: 1-2-3"),
+            ("@never", "unrecognized descriptor: @never"),
+        ] {
+            assert_eq!(check(schedule, true), Err(problem.to_owned()), "{schedule}");
+        }
     }
 }

@@ -12,20 +12,16 @@ mod certificates;
 mod cluster;
 mod config;
 mod devices;
-mod flow_control;
 mod jobs;
 mod networking;
 mod pod;
 mod pod_changes;
-mod schedule;
-mod services;
 mod storage;
-mod volumes;
 mod workloads;
 
 use std::sync::LazyLock;
 
-use kubegc_core::{ApiResource, Behavior, KubernetesVersion, version::behavior::VALUES_ARE_JSON};
+use kubegc_core::{ApiResource, KubernetesVersion};
 use serde_json::Value;
 
 use super::{
@@ -35,9 +31,6 @@ use super::{
     rules::{Code, Table},
 };
 use crate::{StoredObject, status::Cause};
-
-/// Policies for traffic are validated with the service, not after the allocation of its addresses.
-const POLICIES_ARE_VALIDATED_FIRST: Behavior = Behavior::since(23, 0, "ValidateService of 1.23");
 
 const TABLE: &str = include_str!("rules.txt");
 
@@ -61,92 +54,59 @@ fn code(name: &str) -> Option<Code> {
     }
     let code: Code = functions! {
         admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
-        amounts: name_of_container_resource of_container of_containers of_quota of_resource
-            positive quantity;
-        certificates: bundle certificate conditions signed_content signer_name;
-        cluster: former_time limit pod_ranges quota scopes_updated;
-        config: config_map docker_config secret;
-        devices: added_consumers attributes counters extended_resource full_name known_request
-            nodes_of_device nodes_of_slice pool_name request_name;
-        flow_control: hand_size known_verbs namespace;
-        jobs: generated_selector indexes name_of_cron_job schedule success_rule
-            template_updated time_zone;
-        networking: domain_prefixed_path ip_block secret_name wildcard_rule;
-        pod: annotations annotations_of_pod annotations_of_template app_armor_matches host_ports
-            overhead resources search_paths selected_keys sleep spread_constraints subscript;
-        pod_changes: added_tolerations frozen kept_containers restarts;
-        services: external_name name_of_slice source_ranges unique_ports;
-        storage: affinity_updated attachment_status claim_updated drivers_updated parameters provisioner
-            source_updated topology;
-        volumes: add begin device driver_name known unique;
-        workloads: data_updated labels_select_template
-            selects_template stateful_set_updated template_of_stateful_set;
+        amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
+        certificates: bundle certificate exclusive signed_content signer_name;
+        cluster: former_time hand_size limit namespace quota scopes_updated;
+        config: docker_config size size_of_secret;
+        devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
+            request_name;
+        jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
+        networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
+            unique_ports wildcard_rule;
+        pod: add_volume annotations_of_pod annotations_of_template app_armor_matches device_volume host_ports
+            known_volume no_volumes overhead resources search_paths spread_constraints subscript
+            unique_volume;
+        pod_changes: added_tolerations kept_containers kept_selector restarts;
+        storage: affinity_updated drivers_updated provisioner size_updated topology;
+        workloads: data_updated labels_select_template selects_template stored_stateful_set
+            template_of_stateful_set;
     };
     Some(code)
 }
 
-/// The problems that a check of an object finds, maybe beside the object that it replaces.
-fn problems(
-    version: KubernetesVersion,
+/// The problems of an object that is to be created, or that is to replace `old` in one of its parts.
+pub(crate) fn problems(
     resource: &ApiResource,
     new: &StoredObject,
-    old: &Value,
-    check: impl FnOnce(&At<'_>, &mut Check),
-) -> Vec<Cause> {
-    if !RULES.has(&resource.kind) {
-        return Vec::new();
-    }
-    let body = body(new);
-    let mut c = Check::new(version, new.decoded.clone());
-    (c.new, c.old, c.object) = (&body, old, Some(new));
-    (c.group, c.api) = (&resource.group, &resource.version);
-    check(&At::of_object(&body), &mut c);
-    c.causes
-}
-
-/// The problems of an object that is to be created.
-pub(crate) fn created(
-    resource: &ApiResource,
-    object: &StoredObject,
-    version: KubernetesVersion,
-) -> Vec<Cause> {
-    problems(version, resource, object, &Value::Null, |at, c| {
-        RULES.apply(&resource.kind, at, c);
-    })
-}
-
-/// The problems of an object that is to replace another, in one of its parts.
-pub(crate) fn updated(
-    resource: &ApiResource,
-    new: &StoredObject,
-    old: &StoredObject,
-    subresource: &str,
+    old: Option<&StoredObject>,
+    part: &str,
     version: KubernetesVersion,
 ) -> Vec<Cause> {
     let kind = &*resource.kind;
-    problems(version, resource, new, &body(old), |at, c| match subresource {
-        "" => RULES.apply_to_update(kind, at, c),
-        "scale" => RULES.apply(kind, at, c),
-        "resize" => pod_changes::resized(at, [new, old].map(qos::class), c),
-        part => RULES.apply_twice(&format!("{kind}/{part}"), at, c),
-    })
-}
-
-/// Validates the addresses of a service before others are allocated.
-pub(crate) fn service_addresses(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
-    let mut c = Check::new(version, None);
-    let service = body(service);
-    apply("RequestedAddresses", &At::of_object(&service).get("spec"), &mut c);
+    if !RULES.has(kind) {
+        return Vec::new();
+    }
+    let (value, stored) = (body(new), old.map_or(Value::Null, body));
+    let mut c = Check::new(version, new.decoded.clone());
+    (c.new, c.old, c.object) = (&value, &stored, Some(new));
+    (c.group, c.api) = (&resource.group, &resource.version);
+    let at = At::of_object(&value);
+    let update = format!("{kind}/update");
+    match (old, part) {
+        (Some(old), "resize") => pod_changes::resized(&at, [new, old].map(qos::class), &mut c),
+        (Some(_), "") if RULES.has(&update) => apply(&update, &at, &mut c),
+        (None, _) | (_, "" | "scale") => apply(kind, &at, &mut c),
+        (_, part) => apply(&format!("{kind}/{part}"), &at, &mut c),
+    }
     c.causes
 }
 
-/// Validates a service after its addresses and ports were allocated.
-pub(crate) fn allocated(service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
+/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or by
+/// `TrafficFields`, afterwards.
+pub(crate) fn service(section: &str, service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
-    if !version.has(POLICIES_ARE_VALIDATED_FIRST) {
-        let service = body(service);
-        apply("TrafficFields", &At::of_object(&service).get("spec"), &mut c);
-    }
+    let service = body(service);
+    apply(section, &At::of_object(&service).get("spec"), &mut c);
     c.causes
 }
 
@@ -156,6 +116,7 @@ mod tests {
 
     #[test]
     fn every_row_is_read() {
-        assert!(Table::parse(TABLE, code).is_ok_and(|table| table.has("Pod")));
+        let table = Table::parse(TABLE, code).unwrap_or_else(|line| panic!("{line}"));
+        assert!(table.has("Pod"));
     }
 }

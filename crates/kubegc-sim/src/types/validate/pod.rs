@@ -76,19 +76,6 @@ pub(super) fn annotations_of_template(template: &At<'_>, c: &mut Check) {
     pod_annotations(&own.under(template, "annotations"), &template.get("spec"), c);
 }
 
-/// `ValidateAnnotations`.
-pub(super) fn annotations(at: &At<'_>, c: &mut Check) {
-    const BYTES_MAX: usize = 256 * 1024;
-    let mut bytes = 0;
-    for (key, value) in at.entries() {
-        bytes += key.len() + value.text().len();
-        at.problems_of(c, key, formats::qualified_name(c.version, &key.to_lowercase()));
-    }
-    if bytes > BYTES_MAX {
-        at.too_long(c, BYTES_MAX);
-    }
-}
-
 /// The resources of a pod in addition to those of its containers, validated as the limits of a container.
 pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
     let limits = overhead.named("limits");
@@ -99,17 +86,7 @@ pub(super) fn overhead(overhead: &At<'_>, c: &mut Check) {
 /// `validatePodResources`: resources that the containers of a pod share.
 pub(super) fn resources(spec: &At<'_>, c: &mut Check) {
     let at = spec.get("resources");
-    if !at.is_set() {
-        return;
-    }
-    if spec.get("os").get("name").text() == "windows" {
-        at.forbidden(c, "may not be set for a windows pod");
-        return;
-    }
-    let (claims, requests, limits) = (at.get("claims"), at.get("requests"), at.get("limits"));
-    if !claims.is_empty() {
-        claims.forbidden(c, "claims may not be set for Resources at pod-level");
-    }
+    let (requests, limits) = (at.get("requests"), at.get("limits"));
     let check_name = |name: &str, amount: &At<'_>, c: &mut Check| {
         let before = c.causes.len();
         amounts::resource_name(name, amount, c);
@@ -216,33 +193,6 @@ pub(super) fn host_ports(containers: &At<'_>, c: &mut Check) {
     }
 }
 
-/// A container may sleep for no time.
-const SLEEP_MAY_BE_ZERO: Behavior =
-    Behavior::since(33, 0, "the feature gate PodLifecycleSleepActionAllowZero is on");
-
-/// `validateSleepAction`.
-pub(super) fn sleep(at: &At<'_>, c: &mut Check) {
-    let seconds = at.get("seconds").number();
-    let may_be_zero = c.version.has(SLEEP_MAY_BE_ZERO);
-    let least = i64::from(!may_be_zero);
-    let Some(grace) = c
-        .grace_period
-        .filter(|grace| !(least..=*grace).contains(&seconds))
-    else {
-        return;
-    };
-    let bound = format!("less than terminationGracePeriodSeconds ({grace})");
-    let problem = match c.version.minor() {
-        _ if may_be_zero => format!("must be non-negative and {bound}"),
-        32 => format!(
-            "must be greater than 0 and {bound}. Enable AllowPodLifecycleSleepActionZeroValue feature gate for zero \
-             sleep."
-        ),
-        _ => format!("must be greater than 0 and {bound}"),
-    };
-    at.invalid_as(c, &seconds.to_string(), &problem);
-}
-
 /// `validateTopologySpreadConstraints`: of equal constraints, each but the last one is reported.
 pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
     fn pair<'v>(constraint: &At<'v>) -> [&'v str; 2] {
@@ -264,19 +214,6 @@ pub(super) fn spread_constraints(at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Keys that the selector selects by itself; since 1.34 the keys are merged into the selector of a pod.
-pub(super) fn selected_keys(constraint: &At<'_>, c: &mut Check) {
-    let selector = constraint.get("labelSelector");
-    for key in constraint.get("matchLabelKeys").items() {
-        let mut expressions = selector.get("matchExpressions").items();
-        let is_selected = selector.get("matchLabels").key(key.text()).is_set()
-            || expressions.any(|expression| expression.get("key").text() == key.text());
-        if is_selected {
-            key.invalid(c, "exists in both matchLabelKeys and labelSelector");
-        }
-    }
-}
-
 /// The key of a field with one, such as `metadata.labels['key']`.
 pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
     let path = reference.get("fieldPath");
@@ -295,4 +232,47 @@ pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
         }
     };
     reference.problems_of(c, key, problems);
+}
+
+/// Begins the validation of a pod or template: none of its volumes is valid so far.
+pub(super) fn no_volumes(_: &At<'_>, c: &mut Check) {
+    c.volumes.clear();
+}
+
+/// Adds a valid volume.
+pub(super) fn add_volume(volume: &At<'_>, c: &mut Check) {
+    let sources = volume.fields(["persistentVolumeClaim", "ephemeral"]);
+    let may_be_device = sources.iter().any(At::is_set);
+    c.volumes
+        .push((volume.get("name").text().to_owned(), may_be_device));
+}
+
+/// Whether the valid volume of this name, if there is one, may be a block device.
+fn volume(name: &At<'_>, c: &Check) -> Option<bool> {
+    let found = c.volumes.iter().find(|(known, _)| known == name.text());
+    found.map(|(_, may_be_device)| *may_be_device)
+}
+
+/// No valid volume has this name.
+pub(super) fn unique_volume(name: &At<'_>, c: &mut Check) {
+    if volume(name, c).is_some() {
+        name.duplicate(c);
+    }
+}
+
+/// A valid volume has this name.
+pub(super) fn known_volume(name: &At<'_>, c: &mut Check) {
+    if volume(name, c).is_none() {
+        name.not_found(c, "");
+    }
+}
+
+/// A valid volume that may be a block device has this name.
+pub(super) fn device_volume(name: &At<'_>, c: &mut Check) {
+    known_volume(name, c);
+    if volume(name, c) == Some(false) {
+        let or = if c.since(22) { " or Ephemeral" } else { "" };
+        let problem = format!("can only use volume source type of PersistentVolumeClaim{or} for block mode");
+        name.invalid(c, &problem);
+    }
 }

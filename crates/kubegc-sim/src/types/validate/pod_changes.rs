@@ -7,55 +7,17 @@
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
-use super::super::field::{At, Check, copy};
+use super::super::field::{At, Check};
 use super::apply;
 use crate::status::quoted;
 
-/// `ValidatePodUpdate`: the other fields of a pod do not change.
-pub(super) fn frozen(spec: &At<'_>, c: &mut Check) {
-    let old = At::of_object(spec.old(c));
-    let mut munged = spec.value.clone();
-    let mut mutable = vec!["activeDeadlineSeconds", "tolerations", "schedulingGates"];
-    mutable.extend(["containers/*/image", "initContainers/*/image"]);
-    if !old.get("schedulingGates").is_empty() {
-        mutable.extend(gated_pod_updated(spec, &old, c));
-    }
-    let [grace, old_grace] = [spec, &old].map(|spec| spec.get("terminationGracePeriodSeconds").number());
-    if old_grace < 0 && grace == 1 {
-        mutable.push("terminationGracePeriodSeconds");
-    }
-    for path in mutable {
-        copy(&mut munged, old.value, path);
-    }
-    if munged != *old.value {
-        apply("FrozenPod", spec, c);
-    }
-}
-
-/// Further changes that a pod with scheduling gates may make: its node selector gets entries, and it gets an
-/// affinity to nodes that it did not have. Returns the fields.
-fn gated_pod_updated(spec: &At<'_>, old: &At<'_>, c: &mut Check) -> Vec<&'static str> {
-    let (selector, old_selector) = (spec.get("nodeSelector"), old.get("nodeSelector"));
-    let keeps_all = old_selector
-        .entries()
-        .all(|(key, value)| selector.key(key).value == value.value);
-    if !keeps_all {
+/// The node selector of a pod with scheduling gates gets entries only.
+pub(super) fn kept_selector(selector: &At<'_>, c: &mut Check) {
+    let mut old = At::of_object(selector.old(c)).entries();
+    if !old.all(|(key, value)| selector.key(key).value == value.value) {
         let problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
         selector.invalid_typed(c, "map[string]string", problem);
     }
-    let others = |spec: &At<'_>| {
-        let affinity = spec.get("affinity");
-        ["podAffinity", "podAntiAffinity"].map(|key| affinity.get(key).value.clone())
-    };
-    let old_nodes = old.get("affinity").get("nodeAffinity");
-    let was_free = !old_nodes
-        .get("requiredDuringSchedulingIgnoredDuringExecution")
-        .is_set();
-    let mut mutable = vec!["nodeSelector"];
-    if was_free && others(spec) == others(old) {
-        mutable.push("affinity");
-    }
-    mutable
 }
 
 pub(super) fn added_tolerations(new: &At<'_>, c: &mut Check) {

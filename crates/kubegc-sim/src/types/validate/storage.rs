@@ -14,40 +14,6 @@ use super::super::{
 };
 use crate::formats;
 
-/// The class of a claim before there was a field for it.
-const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// A claim without a class may get one.
-const CLAIMS_GET_CLASSES: Behavior =
-    Behavior::since(26, 0, "the feature gate RetroactiveDefaultStorageClass is on");
-/// A bound claim may get another class of volume attributes.
-const BOUND_CLAIMS_CHANGE_ATTRIBUTES: Behavior =
-    Behavior::since(34, 0, "the feature gate VolumeAttributesClass is on");
-
-/// `ValidatePersistentVolumeUpdate`, except `ValidatePersistentVolume`.
-pub(super) fn source_updated(volume: &At<'_>, c: &mut Check) {
-    /// The fields of a volume that are not its source.
-    const OTHERS: &str = "accessModes capacity claimRef mountOptions nodeAffinity persistentVolumeReclaimPolicy \
-                          storageClassName volumeAttributesClassName volumeMode";
-    const SECRET: &str = "controllerExpandSecretRef";
-    let (spec, old) = (volume.get("spec"), c.old().get("spec"));
-    let source = |spec: &At<'_>| {
-        let mut source = spec.value.as_object().cloned().unwrap_or_default();
-        source.retain(|key, _| OTHERS.split(' ').all(|other| other != key));
-        source
-    };
-    let (mut new_source, old_source) = (source(&spec), source(&old));
-    if old.get("csi").is_set()
-        && !old.get("csi").get(SECRET).is_set()
-        && let Some(csi) = new_source.get_mut("csi").and_then(Value::as_object_mut)
-    {
-        csi.remove(SECRET);
-    }
-    if new_source != old_source {
-        let problem = "spec.persistentvolumesource is immutable after creation\n";
-        spec.get("persistentvolumesource").forbidden(c, problem);
-    }
-}
-
 /// The changed affinity of a volume.
 pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
     let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));
@@ -112,66 +78,23 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
     c.since(27) && affinity == *new.get("nodeAffinity").value
 }
 
-/// `ValidatePersistentVolumeClaimUpdate`, except `ValidatePersistentVolumeClaim`.
-pub(super) fn claim_updated(claim: &At<'_>, c: &mut Check) {
-    let old = c.old();
-    let (spec, old_spec) = (claim.get("spec"), old.get("spec"));
-    let is_bound = claim.get("status").get("phase").text() == "Bound";
-    let gets_class = c.version.has(CLAIMS_GET_CLASSES)
-        && old
-            .get("metadata")
-            .get("annotations")
-            .key(CLASS_ANNOTATION)
-            .text()
-            .is_empty()
-        && !old_spec.get("storageClassName").is_set()
-        && spec.get("storageClassName").is_set();
-    let changes_attributes = is_bound && c.version.has(BOUND_CLAIMS_CHANGE_ATTRIBUTES);
-    let pinned = |spec: &At<'_>| {
-        let mut spec = spec.value.as_object().cloned().unwrap_or_default();
-        if old_spec.get("volumeName").text().is_empty() {
-            spec.remove("volumeName");
-        }
-        if gets_class {
-            spec.remove("storageClassName");
-        }
-        if changes_attributes {
-            spec.remove("volumeAttributesClassName");
-        }
-        if is_bound
-            && let Some(resources) = spec.get_mut("resources").and_then(Value::as_object_mut)
-            && let Some(requests) = resources.get_mut("requests").and_then(Value::as_object_mut)
-        {
-            requests.remove("storage");
-        }
-        spec
-    };
-    if pinned(&spec) != pinned(&old_spec) {
-        let and = if c.since(29) {
-            " and volumeAttributesClassName"
-        } else {
-            ""
-        };
-        let problem =
-            format!("spec is immutable after creation except resources.requests{and} for bound claims\n");
-        spec.forbidden(c, &problem);
+/// The requested size of a claim does not shrink.
+pub(super) fn size_updated(claim: &At<'_>, c: &mut Check) {
+    fn requests<'v>(claim: &At<'v>) -> At<'v> {
+        claim.get("spec").get("resources").get("requests")
     }
-    let size = |spec: &At<'_>| Quantity::parse(spec.get("resources").get("requests").key("storage").text());
-    let requests = spec.get("resources").get("requests").get("storage");
-    let zero = || Quantity::decimal_si(0);
-    let (new_size, old_size) = (
-        size(&spec).unwrap_or_else(zero),
-        size(&old_spec).unwrap_or_else(zero),
-    );
-    if new_size < old_size {
-        // The feature gate `RecoverVolumeExpansionFailure` is on since 1.32.
-        let capacity = claim.get("status").get("capacity").key("storage");
-        let capacity = Quantity::parse(capacity.text()).unwrap_or_else(zero);
-        if !c.since(32) {
-            requests.forbidden(c, "field can not be less than previous value");
-        } else if new_size <= capacity {
-            requests.forbidden(c, "field can not be less than status.capacity");
-        }
+    let amount = |at: At<'_>| Quantity::parse(at.text()).unwrap_or_default();
+    let size = amount(requests(claim).key("storage"));
+    if size >= amount(requests(&c.old()).key("storage")) {
+        return;
+    }
+    // The feature gate `RecoverVolumeExpansionFailure` is on since 1.32.
+    let capacity = amount(claim.get("status").get("capacity").key("storage"));
+    let field = requests(claim).get("storage");
+    if !c.since(32) {
+        field.forbidden(c, "field can not be less than previous value");
+    } else if size <= capacity {
+        field.forbidden(c, "field can not be less than status.capacity");
     }
 }
 
@@ -205,26 +128,6 @@ pub(super) fn topology(term: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `validateParameters`.
-pub(super) fn parameters(sent: &At<'_>, c: &mut Check) {
-    const COUNT_MAX: usize = 512;
-    const BYTES_MAX: usize = 256 * 1024;
-    if sent.len() > COUNT_MAX {
-        sent.too_long(c, COUNT_MAX);
-        return;
-    }
-    let mut bytes = 0;
-    for (key, value) in sent.entries() {
-        bytes += key.len() + value.text().len();
-        if key.is_empty() {
-            sent.invalid_as(c, "\"\"", "field can not be empty.");
-        }
-    }
-    if bytes > BYTES_MAX {
-        sent.too_long(c, BYTES_MAX);
-    }
-}
-
 /// The allocatable volumes of a driver may change.
 const ALLOCATABLE_IS_MUTABLE: Behavior =
     Behavior::since(35, 0, "the feature gate MutableCSINodeAllocatableCount is on");
@@ -251,26 +154,5 @@ pub(super) fn drivers_updated(drivers: &At<'_>, c: &mut Check) {
                 shown_at.invalid_as(c, &shown, "field is immutable");
             }
         }
-    }
-}
-
-/// `validateVolumeAttachmentStatus`.
-pub(super) fn attachment_status(status: &At<'_>, c: &mut Check) {
-    const MESSAGE_MAX: usize = 1024;
-    const METADATA_MAX: usize = 256 * 1024;
-    let metadata = status.get("attachmentMetadata");
-    let sizes = metadata
-        .entries()
-        .map(|(key, value)| key.len() + value.text().len());
-    if sizes.sum::<usize>() > METADATA_MAX {
-        metadata.too_long(c, METADATA_MAX);
-    }
-    for error in status.fields(["attachError", "detachError"]) {
-        if error.get("message").text().len() > MESSAGE_MAX {
-            // Upstream names the other limit.
-            error.get("message").too_long(c, METADATA_MAX);
-        }
-        let code = error.get("errorCode");
-        code.problems(c, formats::in_range(code.number(), 0, i32::MAX.into()));
     }
 }

@@ -10,7 +10,7 @@ use kubegc_core::{Behavior, KubernetesVersion};
 use serde_json::{Value, json};
 
 use super::super::{
-    field::{At, Check, copy},
+    field::{At, Check},
     go_syntax,
 };
 use super::apply;
@@ -98,40 +98,16 @@ fn template_of_pods(spec: &At<'_>) -> Value {
     template
 }
 
-/// `ValidateStatefulSetUpdate`.
-pub(super) fn stateful_set_updated(set: &At<'_>, c: &mut Check) {
-    let mut mutable = vec!["replicas", "template", "updateStrategy"];
-    if c.since(23) {
-        mutable.push("minReadySeconds");
-    }
-    if c.since(27) {
-        mutable.extend(["persistentVolumeClaimRetentionPolicy", "ordinals"]);
-    }
-    if c.since(33) {
-        mutable.push("revisionHistoryLimit");
-    }
-    let (spec, old) = (set.get("spec"), c.old().get("spec"));
-    // The rules for updates, which the stored object had to satisfy as well.
+/// The rules for updates, which the stored StatefulSet had to satisfy as well.
+pub(super) fn stored_stateful_set(_: &At<'_>, c: &mut Check) {
     let mut before = Check::new(c.version, None);
     (before.new, before.old) = (c.old, c.old);
-    apply("StatefulSetSpec", &old, &mut before);
+    apply("StatefulSetSpec", &c.old().get("spec"), &mut before);
     c.skips_template = !before.causes.is_empty();
-    apply("StatefulSetSpec", &spec, c);
-    let mut pinned = spec.value.clone();
-    for field in mutable {
-        copy(&mut pinned, old.value, field);
-    }
-    if pinned != *old.value {
-        apply("FrozenStatefulSet", &spec, c);
-    }
 }
 
-/// `ValidateControllerRevisionUpdate`: between 1.31 and the releases with JSON, Go's syntax of bytes.
+/// Changed data of a ControllerRevision, in Go's syntax of bytes.
 pub(super) fn data_updated(data: &At<'_>, c: &mut Check) {
-    if c.version.has(super::VALUES_ARE_JSON) || !c.since(31) {
-        data.invalid(c, "field is immutable");
-        return;
-    }
     let raw = match data.value {
         Value::Null => "(nil)".to_owned(),
         value => {

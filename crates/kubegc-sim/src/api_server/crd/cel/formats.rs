@@ -22,7 +22,7 @@ impl Format {
             false => vec![problem.to_owned()],
         };
         let (kind, text) = match self.0.strip_suffix("Prefix") {
-            Some(kind) => (kind, masked(text)),
+            Some(kind) => (kind, formats::masked_prefix(text)),
             None => (self.0, text.to_owned()),
         };
         match kind {
@@ -38,14 +38,4 @@ impl Format {
             _ => unless("invalid datetime"),
         }
     }
-}
-
-/// A prefix may end with a dash.
-fn masked(text: &str) -> String {
-    let mut chars: Vec<char> = text.chars().collect();
-    if chars.len() > 1 && chars.last() == Some(&'-') {
-        chars.truncate(chars.len() - 2);
-        chars.push('a');
-    }
-    chars.into_iter().collect()
 }
