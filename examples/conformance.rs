@@ -38,7 +38,7 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
         let begin = Instant::now();
         let report = replay(&path, &options)?;
         let seconds = begin.elapsed().as_secs_f64();
-        if is_single && report.passed + report.failed.len() == 0 {
+        if is_single && report.cases() == 0 {
             continue;
         }
         let shown_reasons = match report.reasons() {

@@ -62,8 +62,13 @@ impl Report {
         self.unsupported_reasons.append(&mut other.unsupported_reasons);
     }
 
+    /// Number of cases.
+    pub const fn cases(&self) -> usize {
+        self.passed + self.failed.len()
+    }
+
     /// Number of terminating objects with a forecast reason.
-    pub fn reasons(&self) -> usize {
+    pub const fn reasons(&self) -> usize {
         self.supported_reasons + self.unsupported_reasons.len()
     }
 }

@@ -87,8 +87,8 @@ pub fn merged(table: &str, releases: &[Release]) -> String {
 #[derive(Default)]
 struct Table {
     comments: Vec<String>,
-    /// Group and version, with kinds and their structs.
-    kinds: Vec<(String, Vec<(String, String)>)>,
+    /// Group and version, with kinds: `Kind`, or `Kind=Struct` where its struct has another name.
+    kinds: Vec<(String, Vec<String>)>,
     structs: BTreeMap<String, Struct>,
 }
 
@@ -120,11 +120,7 @@ impl Table {
             } else if let Some(line) = line.strip_prefix('@') {
                 let mut words = line.split(' ').map(str::to_owned);
                 let group_version = words.next().unwrap_or_default();
-                let kinds = words.map(|word| match word.split_once('=') {
-                    Some((kind, name)) => (kind.to_owned(), name.to_owned()),
-                    None => (word.clone(), word),
-                });
-                table.kinds.push((group_version, kinds.collect()));
+                table.kinds.push((group_version, words.collect()));
             } else {
                 let mut words = line.split(' ');
                 let name = words.next().unwrap_or_default();
@@ -140,14 +136,7 @@ impl Table {
     fn text(&self) -> String {
         let mut lines = self.comments.clone();
         for (group_version, kinds) in &self.kinds {
-            let kinds = kinds.iter().map(|(kind, name)| match kind == name {
-                true => kind.clone(),
-                false => format!("{kind}={name}"),
-            });
-            lines.push(format!(
-                "@{group_version} {}",
-                kinds.collect::<Vec<_>>().join(" ")
-            ));
+            lines.push(format!("@{group_version} {}", kinds.join(" ")));
         }
         for (name, of) in &self.structs {
             let atomic = &of.atomic;
@@ -165,8 +154,10 @@ impl Table {
     /// The struct of a kind.
     fn struct_of(&self, group_version: &str, kind: &str) -> Option<&str> {
         let (_, kinds) = self.kinds.iter().find(|(other, _)| other == group_version)?;
-        let found = kinds.iter().find(|(other, _)| other == kind)?;
-        Some(&found.1)
+        kinds.iter().find_map(|word| {
+            let (other, name) = word.split_once('=').unwrap_or((word, word));
+            (other == kind).then_some(name)
+        })
     }
 }
 
@@ -281,7 +272,11 @@ impl<'a> Merge<'a> {
                 continue;
             };
             let name = self.name_of(definition);
-            let entry = (kind, name);
+            let entry = if kind == name {
+                kind
+            } else {
+                format!("{kind}={name}")
+            };
             match self
                 .table
                 .kinds

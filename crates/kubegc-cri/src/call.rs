@@ -98,23 +98,25 @@ where
 }
 
 impl Failure {
-    /// The deadline was exceeded. `prefix` is the start of the message.
-    pub(crate) fn deadline(prefix: &str) -> Self {
+    /// A failure that was detected here.
+    const fn without_response(code: Code, message: String, not_sent: Option<NotSent>) -> Self {
         Self {
-            code: Code::DeadlineExceeded,
-            message: format!("{prefix}context deadline exceeded"),
+            code,
+            message,
             no_response: true,
-            not_sent: None,
+            not_sent,
         }
     }
 
+    /// The deadline was exceeded. `prefix` is the start of the message.
+    pub(crate) fn deadline(prefix: &str) -> Self {
+        let message = format!("{prefix}context deadline exceeded");
+        Self::without_response(Code::DeadlineExceeded, message, None)
+    }
+
     pub(crate) fn not_sent(reason: NotSent) -> Self {
-        Self {
-            code: Code::Unavailable,
-            message: format!("connection error: {reason}"),
-            no_response: true,
-            not_sent: Some(reason),
-        }
+        let message = format!("connection error: {reason}");
+        Self::without_response(Code::Unavailable, message, Some(reason))
     }
 
     /// The error of a read: nothing changed.
@@ -166,12 +168,7 @@ impl From<&Status> for Failure {
                 None => break,
             }
         }
-        Self {
-            code: Code::Unavailable,
-            message: format!("connection lost: {message}"),
-            no_response: true,
-            not_sent: None,
-        }
+        Self::without_response(Code::Unavailable, format!("connection lost: {message}"), None)
     }
 }
 

@@ -335,27 +335,20 @@ pub(super) fn legacy_tokens(case: &Value) -> Result {
 /// is done.
 fn equal_logged(expected: &[Value], outcome: &Outcome) -> Result {
     let expected: Vec<&str> = expected.iter().filter_map(Value::as_str).collect();
-    let reasons = [
-        ("Parsing lastUsed time: ", "InvalidLastUse"),
-        (
-            "Getting lastest possible tracked_since time: error parsing",
-            "InvalidTracking",
-        ),
+    let reason = |error: &str| {
+        let Some(date) = error.strip_prefix("Getting lastest possible tracked_since time: ") else {
+            return error
+                .starts_with("Parsing lastUsed time: ")
+                .then_some("InvalidLastUse");
+        };
         // The ConfigMap does not exist, or has no date.
-        (
-            "Getting lastest possible tracked_since time: configmaps",
-            "NotTracked",
-        ),
-        (
-            "Getting lastest possible tracked_since time: configMap",
-            "NotTracked",
-        ),
-    ];
+        let is_untracked = date.starts_with("configmaps") || date.starts_with("configMap");
+        let is_invalid = date.starts_with("error parsing").then_some("InvalidTracking");
+        is_invalid.or(is_untracked.then_some("NotTracked"))
+    };
     let is_kept = |error: &str| {
-        let reason = reasons.iter().find(|(text, _)| error.starts_with(text));
-        reason.is_some_and(|(_, reason)| {
-            outcome.is_dropped || outcome.kept.iter().any(|(code, _)| code == reason)
-        })
+        reason(error)
+            .is_some_and(|reason| outcome.is_dropped || outcome.kept.iter().any(|(code, _)| *code == reason))
     };
     let is_same = |expected: &str, got: &str| expected == got || expected.ends_with(&format!(": {got}"));
     let got: Vec<&str> = outcome.errors.iter().map(|(error, _)| error.as_str()).collect();

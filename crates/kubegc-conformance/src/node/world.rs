@@ -152,13 +152,11 @@ impl Runtime for Node<'_> {
     }
 
     async fn images(&self) -> Result<Vec<Arc<Image>>, RuntimeError> {
-        Err(RuntimeError::NotSupported { operation: "images" })
+        Err(failed("list images"))
     }
 
     async fn image_file_system(&self) -> Result<FileSystem, RuntimeError> {
-        Err(RuntimeError::NotSupported {
-            operation: "image_file_system",
-        })
+        Err(failed("stats"))
     }
 
     async fn container_status(&self, id: &str) -> Result<Option<ContainerStatus>, RuntimeError> {
@@ -219,9 +217,7 @@ impl Runtime for Node<'_> {
     }
 
     async fn remove_image(&self, _id: &str, _runtime_handler: &str) -> Result<(), RuntimeError> {
-        Err(RuntimeError::NotSupported {
-            operation: "remove_image",
-        })
+        Err(failed("remove"))
     }
 }
 

@@ -177,10 +177,11 @@ impl Weights {
 enum Move {
     /// A call arrives and takes effect.
     Commit(usize),
-    /// A write arrives, and takes effect later.
-    Arrive(usize),
-    /// A write arrives that is to remove its object, and does so later.
-    Check(usize),
+    /// A write arrives, and takes effect later; or it is checked, and removes its object later.
+    Arrive {
+        at: usize,
+        is_checked: bool,
+    },
     Deliver(usize),
     Poll,
     Client,
@@ -301,9 +302,9 @@ impl Run<'_, '_> {
                 moves.push((Move::Commit(at), weight * at_once));
             }
             if later > 0.0 {
-                moves.push((Move::Arrive(at), weight * later));
-                if code == "200" && world.is_checkable(call) {
-                    moves.push((Move::Check(at), weight * later));
+                let is_checkable = code == "200" && world.is_checkable(call);
+                for is_checked in [false, true].into_iter().take(1 + usize::from(is_checkable)) {
+                    moves.push((Move::Arrive { at, is_checked }, weight * later));
                 }
             }
         }
@@ -372,9 +373,9 @@ impl Run<'_, '_> {
                 let committed = self.world.commit(at);
                 self.world.respond(committed)
             }
-            Move::Arrive(at) | Move::Check(at) => {
+            Move::Arrive { at, is_checked } => {
                 self.world.arrive(at);
-                if let Move::Check(_) = step {
+                if is_checked {
                     self.world.check(at);
                 }
                 self.compare_body(self.world.writes.len() - 1)

@@ -6,10 +6,7 @@ use std::{
 };
 
 use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
-use kubegc_objects::{
-    Collector, Input, Output, Request, Settings, WatchEvent,
-    collector::{Misuse, MonitorId},
-};
+use kubegc_objects::{Collector, Input, Output, Request, Settings, WatchEvent, collector::MonitorId};
 use kubegc_sim::ApiServer;
 
 use super::format::{Object, Scenario};
@@ -181,21 +178,13 @@ pub(super) fn start_collector(
     settings.attempt_to_orphan_workers = workers;
     settings.discovery_period = None;
     let mut collector = Collector::new(settings);
-    let misuse = |misuse: Misuse| Failure::unreadable(misuse);
+    let handle = |collector: &mut Collector, input| collector.handle(now, input).map_err(Failure::unreadable);
     let mut monitored = Vec::new();
     loop {
         match collector.poll_output() {
             Output::Discover => {
-                let catalog = Arc::clone(&base.catalog);
-                collector
-                    .handle(
-                        now,
-                        Input::Catalog {
-                            catalog,
-                            failed: Vec::new(),
-                        },
-                    )
-                    .map_err(misuse)?;
+                let (catalog, failed) = (Arc::clone(&base.catalog), Vec::new());
+                handle(&mut collector, Input::Catalog { catalog, failed })?;
             }
             Output::Watch(monitor) => {
                 let kind = collector
@@ -207,9 +196,7 @@ pub(super) fn start_collector(
                     continue;
                 }
                 for event in [WatchEvent::Init, WatchEvent::InitDone] {
-                    collector
-                        .handle(now, Input::Watch { monitor, event })
-                        .map_err(misuse)?;
+                    handle(&mut collector, Input::Watch { monitor, event })?;
                 }
             }
             Output::Unwatch(_) | Output::Event(_) => {}

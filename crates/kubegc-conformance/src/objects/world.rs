@@ -224,21 +224,16 @@ impl<'a> World<'a> {
     /// A write in flight as `verb alias detail`; `None` for reads.
     pub(super) fn intent(&self, call: &InFlight) -> Option<String> {
         let request = &call.call.request;
-        let alias = |uid| self.scene.target_alias(self.server.catalog(), request, uid);
-        let uid = &request.target.uid;
-        match &request.operation {
-            Operation::Get => None,
-            Operation::Delete { propagation, .. } => Some(format!("delete {} {propagation}", alias(uid))),
-            Operation::Patch {
-                format: PatchType::Merge,
-                ..
-            }
-            | Operation::Put { .. } => {
-                let stored = self.stored(request).map(|object| &object.meta.uid);
-                Some(format!("patch {} jmp", alias(stored.unwrap_or(uid))))
-            }
-            Operation::Patch { .. } => Some(format!("patch {} smp", alias(uid))),
-        }
+        let (verb, detail) = match &request.operation {
+            Operation::Get => return None,
+            Operation::Delete { propagation, .. } => ("delete", propagation.as_str()),
+            Operation::Patch { format, .. } if *format != PatchType::Merge => ("patch", "smp"),
+            Operation::Patch { .. } | Operation::Put { .. } => ("patch", "jmp"),
+        };
+        let stored = self.stored(request).filter(|_| detail == "jmp");
+        let uid = stored.map_or(&request.target.uid, |object| &object.meta.uid);
+        let alias = self.scene.target_alias(self.server.catalog(), request, uid);
+        Some(format!("{verb} {alias} {detail}"))
     }
 
     /// The stored object that a request is about.
@@ -259,11 +254,8 @@ impl<'a> World<'a> {
     /// Whether a write would remove its object now: a delete, or a patch that takes the last finalizer.
     pub(super) fn would_remove(&self, call: &InFlight) -> bool {
         let request = &call.call.request;
-        let is_there = |server: &ApiServer| {
-            server
-                .object(request.kind, &request.target.namespace, &request.target.name)
-                .is_some()
-        };
+        let (kind, target) = (request.kind, &request.target);
+        let is_there = |server: &ApiServer| server.object(kind, &target.namespace, &target.name).is_some();
         let mut after = self.server.clone();
         call.removes.is_some()
             || is_there(&self.server) && perform(&mut after, request).0 == 200 && !is_there(&after)
@@ -318,12 +310,10 @@ impl<'a> World<'a> {
                     preconditions: Preconditions::uid(uid),
                     ..DeleteOptions::policy(PropagationPolicy::Background)
                 };
-                let _gone = self.server.delete_with(
-                    call.request.kind,
-                    &call.request.target.namespace,
-                    &call.request.target.name,
-                    &options,
-                );
+                let (kind, target) = (call.request.kind, &call.request.target);
+                let _gone = self
+                    .server
+                    .delete_with(kind, &target.namespace, &target.name, &options);
                 (200, Response::Applied(None))
             }
         };

@@ -89,33 +89,21 @@ impl Unmatched {
 fn assert_matches(directory: &str, cases_min: usize) -> BTreeMap<String, String> {
     let unmatched = Unmatched::read();
     let mut problems = Vec::new();
-    let mut cases = 0;
-    let mut counts: BTreeMap<String, [usize; 2]> = BTreeMap::new();
-    let mut reasons: BTreeMap<String, [usize; 2]> = BTreeMap::new();
+    let mut totals: BTreeMap<String, Report> = BTreeMap::new();
     for path in recordings(&[vectors().join(directory)]).expect("in the repository") {
         let report = replay_file(&path);
-        cases += report.passed + report.failed.len();
-        let name = path
-            .strip_prefix(vectors())
-            .expect("below the directory")
-            .display()
-            .to_string();
+        let name = path.strip_prefix(vectors()).expect("below the directory");
+        let name = name.display().to_string();
         let name = name.trim_end_matches(".xz");
-        let (directory, _) = name.rsplit_once('/').expect("files are in directories");
-        let [passed, all] = counts.entry(directory.to_owned()).or_default();
-        (*passed, *all) = (
-            *passed + report.passed,
-            *all + report.passed + report.failed.len(),
-        );
-        let [supported, all] = reasons.entry(directory.to_owned()).or_default();
-        *supported += report.supported_reasons;
-        *all += report.supported_reasons + report.unsupported_reasons.len();
         if let Err(problem) = unmatched.check(name, &report) {
             problems.push(format!("{name}: {problem}"));
         }
+        let (directory, _) = name.rsplit_once('/').expect("files are in directories");
+        totals.entry(directory.to_owned()).or_default().add(report);
     }
-    for (directory, [supported, all]) in reasons {
-        let floor = unmatched.reasons.get(&directory).copied().unwrap_or_default();
+    for (directory, total) in &totals {
+        let floor = unmatched.reasons.get(directory).copied().unwrap_or_default();
+        let (supported, all) = (total.supported_reasons, total.reasons());
         if supported < floor {
             problems.push(format!(
                 "{directory}: {supported} of {all} reasons are supported, and `UNMATCHED.md` says {floor}"
@@ -123,10 +111,12 @@ fn assert_matches(directory: &str, cases_min: usize) -> BTreeMap<String, String>
         }
     }
     assert!(problems.is_empty(), "{}", problems.join("\n\n"));
+    let cases: usize = totals.values().map(Report::cases).sum();
     assert!(cases >= cases_min, "{directory} has only {cases} cases");
-    let counts = counts.into_iter();
-    counts
-        .map(|(directory, [passed, all])| (directory, format!("{passed} of {all}")))
+    let matches = |total: Report| format!("{} of {}", total.passed, total.cases());
+    let totals = totals.into_iter();
+    totals
+        .map(|(directory, total)| (directory, matches(total)))
         .collect()
 }
 

@@ -72,7 +72,7 @@ fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
     fs::write(&path, case.to_string()).expect("writable");
     let report = replay(&path, options).expect("readable");
-    assert_eq!(report.passed + report.failed.len(), 1);
+    assert_eq!(report.cases(), 1);
     let failure = report.failed.first().map(|case| case.failure.to_string());
     (failure, report.notes)
 }

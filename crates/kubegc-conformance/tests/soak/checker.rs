@@ -29,6 +29,7 @@ struct Change {
 type Read = (u64, Arc<ObjectMeta>);
 
 /// Follows the changes of a cluster, and checks those of its collector.
+#[derive(Default)]
 pub(crate) struct Checker {
     pub(crate) world: World,
     /// The problems that it found.
@@ -49,15 +50,8 @@ pub(crate) struct Checker {
 impl Checker {
     pub(crate) fn new(cluster: &Cluster) -> Self {
         let mut checker = Self {
-            world: World::default(),
-            wrong: Vec::new(),
-            deletions: 0,
-            releases: 0,
-            races: 0,
-            revision: 0,
             number: cluster.audit().last_number(),
-            reads: BTreeMap::new(),
-            orphaning: BTreeSet::new(),
+            ..Self::default()
         };
         for change in checker.changes(cluster) {
             checker.apply(&change);

@@ -47,22 +47,7 @@ struct Killed<'h> {
     writes: AtomicUsize,
 }
 
-impl<'h> Killed<'h> {
-    fn at(runtime: &CriRuntime, host: &'h Host, moment: Moment, nth: usize) -> Self {
-        Self {
-            runtime: runtime.clone(),
-            daemon: &host.daemon,
-            moment,
-            nth,
-            writes: AtomicUsize::new(0),
-        }
-    }
-
-    /// Whether the daemon was killed.
-    fn was_killed(&self) -> bool {
-        self.writes.load(Ordering::Relaxed) >= self.nth
-    }
-
+impl Killed<'_> {
     async fn write<F>(&self, call: F) -> Result<(), RuntimeError>
     where
         F: Future<Output = Result<(), RuntimeError>> + Send,
@@ -180,9 +165,18 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
     ] {
         let dead = left.len() - stays.len();
         let nth = if containers_are_removed { dead + nth } else { nth };
-        let killed = Killed::at(&runtime, host, moment, nth);
+        let killed = Killed {
+            runtime: runtime.clone(),
+            daemon: &host.daemon,
+            moment,
+            nth,
+            writes: AtomicUsize::new(0),
+        };
         let report = collect(&killed).await;
-        assert!(killed.was_killed(), "{moment:?} {nth}: {left:?}");
+        assert!(
+            killed.writes.load(Ordering::Relaxed) >= nth,
+            "{moment:?} {nth}: {left:?}"
+        );
         let planned: BTreeSet<String> = report
             .containers
             .actions
@@ -191,7 +185,7 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
             .collect();
         assert_eq!(planned.len(), dead);
         let reported = reported(&report.performed);
-        if killed.nth <= dead {
+        if nth <= dead {
             // Without a listing no sandbox is planned.
             assert!(
                 report
@@ -201,7 +195,7 @@ pub(crate) async fn a_container_run_continues_after_the_runtime_was_killed(host:
                 report.errors
             );
             assert_eq!(report.sandboxes.actions, []);
-            assert!(failures(&report.performed) >= dead - killed.nth, "{reported:?}");
+            assert!(failures(&report.performed) >= dead - nth, "{reported:?}");
         }
 
         host.daemon.start_again();

@@ -282,6 +282,10 @@ fn over_the_wire<S: Strategy>(
     }
 }
 
+fn plain<T: Clone>(facts: &[Arc<T>]) -> Vec<T> {
+    facts.iter().map(|fact| T::clone(fact)).collect()
+}
+
 #[test]
 fn written_facts_are_read_unchanged() {
     over_the_wire(&facts(), async |server, runtime, facts| {
@@ -292,20 +296,11 @@ fn written_facts_are_read_unchanged() {
         *server.backend.tables() = flawed(&facts, (Flaw::None, 0));
         let shared = |error| TestCaseError::fail(format!("{error}"));
         let containers = runtime.containers().await.map_err(shared)?;
-        prop_assert_eq!(
-            containers.iter().map(|fact| &**fact).collect::<Vec<_>>(),
-            facts.0.iter().collect::<Vec<_>>()
-        );
+        prop_assert_eq!(plain(&containers), facts.0);
         let sandboxes = runtime.sandboxes().await.map_err(shared)?;
-        prop_assert_eq!(
-            sandboxes.iter().map(|fact| &**fact).collect::<Vec<_>>(),
-            facts.1.iter().collect::<Vec<_>>()
-        );
+        prop_assert_eq!(plain(&sandboxes), facts.1);
         let images = runtime.images().await.map_err(shared)?;
-        prop_assert_eq!(
-            images.iter().map(|fact| &**fact).collect::<Vec<_>>(),
-            facts.2.iter().collect::<Vec<_>>()
-        );
+        prop_assert_eq!(plain(&images), facts.2);
         Ok(())
     });
 }
