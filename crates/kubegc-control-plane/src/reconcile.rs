@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_controllers::{
-    CloudResponse, End, Form, Guard, Input, Key, Manager, Output, Reason, Request, Response,
-    Step as Sequenced, Task,
+    CloudResponse, End, Form, Guard, Input, Key, Manager, Output, Reason, Request, Response, Task,
 };
 use kubegc_core::{
     KindId, ObjectRef, PatchType, StoreError, Timestamp,
@@ -88,23 +87,17 @@ impl ControlPlane {
         if info.name == "namespace-controller" {
             self.outside.shrunk.remove(&object.name);
         }
-        let mut sequence = task.work.into_steps(false).begin();
-        let mut response = None;
-        loop {
-            let (request, reason) = match sequence.next(response.take()) {
-                Sequenced::Perform { request, reason } => (request, reason),
-                Sequenced::End(end) => return end,
-            };
+        task.work.into_steps(false).run(|request, reason| {
             let before = server.revision();
-            let (latest, code) = match self.respond(server, &request) {
+            let (latest, code) = match self.respond(server, request) {
                 Ok(latest) => (latest, (200, None)),
                 Err(Failure { error, code }) => (Response::Failed(error), code),
             };
             let target = request.object().unwrap_or(&object);
             if matches!(latest, Response::Failed(StoreError::NotFound)) {
-                self.note_not_found(&request, target);
+                self.note_not_found(request, target);
             }
-            if let Some(act) = act(&request)
+            if let Some(act) = act(request)
                 && (server.revision() != before
                     || code.1.is_some()
                     || reason.is_some() && act != Act::DeleteCollection)
@@ -117,8 +110,8 @@ impl ControlPlane {
                 }
             }
             self.observe(server);
-            response = Some(latest);
-        }
+            latest
+        })
     }
 
     /// Performs a request, under the assumptions about what lies outside of the server.

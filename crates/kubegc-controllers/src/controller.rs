@@ -337,6 +337,17 @@ impl Reads for ObjectId {
     }
 }
 
+/// The identity of an object, and its fields by an accessor such as [`Record::job`].
+pub(crate) fn read_as<'r, B>(
+    resource: Resource,
+    record: &'r Record,
+    accessor: impl Fn(&'r Record) -> Option<&'r B>,
+) -> Result<(ObjectId, &'r B), Missing> {
+    let id = record.id(resource);
+    let body = id.body(record, accessor)?;
+    Ok((id, body))
+}
+
 /// The identity of an object whose metadata was read.
 pub(crate) fn whole(resource: Resource, record: &Record) -> Result<ObjectId, Missing> {
     match is_whole(record) {

@@ -103,8 +103,7 @@ fn truncate(
     let mut old = Vec::new();
     if all.len() > limit {
         for record in all {
-            let id = record.id(Resource::ControllerRevisions);
-            let body = id.body(record, Record::controller_revision)?;
+            let (id, body) = read_as(Resource::ControllerRevisions, record, Record::controller_revision)?;
             old.push((*id.read(&body.revision, "revision")?, record));
         }
         let place =

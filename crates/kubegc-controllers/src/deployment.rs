@@ -67,8 +67,7 @@ fn new_replica_set<'a>(
     let template = *id.read(&deployment.template_digest, "spec.template")?;
     let mut new: Option<&Record> = None;
     for record in all {
-        let id = record.id(Resource::ReplicaSets);
-        let replica_set = id.body(record, Record::replica_set)?;
+        let (id, replica_set) = read_as(Resource::ReplicaSets, record, Record::replica_set)?;
         if *id.read(&replica_set.template_digest, "spec.template")? == template
             && new.is_none_or(|new| by_creation(record, new) == Ordering::Less)
         {
@@ -105,8 +104,7 @@ fn scale_down(
 ) -> Result<Vec<Action>, Missing> {
     let mut sets = Vec::with_capacity(all.len());
     for record in all {
-        let id = record.id(Resource::ReplicaSets);
-        let fields = id.body(record, Record::replica_set)?;
+        let (id, fields) = read_as(Resource::ReplicaSets, record, Record::replica_set)?;
         let replicas = *id.read(&fields.replicas, "spec.replicas")?;
         if replicas > 0 {
             sets.push(Scaled {
@@ -278,8 +276,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
     let new = new_replica_set(deployment, id, &all)?.map(|new| &new.meta.uid);
     let mut old = Vec::with_capacity(all.len());
     for record in all {
-        let id = record.id(Resource::ReplicaSets);
-        let set = id.body(record, Record::replica_set)?;
+        let (id, set) = read_as(Resource::ReplicaSets, record, Record::replica_set)?;
         // As Go reads it: 0 if there is none, `None` if it is not a number.
         let revision: Option<i64> = match &**id.read(&set.revision, REVISION)? {
             "" => Some(0),

@@ -9,7 +9,7 @@ use kubegc_core::{
 
 use crate::{
     Action, Cache, CloudResponse, Context, Controller, Deadlines, End, Key, Missing, OnError, Read, Reason,
-    Request, Response, Sequence, Step, Wire,
+    Request, Response, Steps, Wire,
 };
 
 /// A controller as a [`Planner`].
@@ -95,8 +95,7 @@ impl BatchPlanner {
             }
             plan.next_at = plan.next_at.into_iter().chain(decision.requeue_at).min();
             if let Some(steps) = decision.steps {
-                let object = steps.object().clone();
-                play(&object, steps.verify(false).begin(), cache, now, &mut plan);
+                play(&steps.verify(false), cache, now, &mut plan);
             }
         }
         plan
@@ -150,19 +149,14 @@ impl Planner for BatchPlanner {
     }
 }
 
-fn play(object: &ObjectId, mut sequence: Sequence, cache: &Cache, now: Timestamp, plan: &mut BatchPlan) {
+fn play(steps: &Steps, cache: &Cache, now: Timestamp, plan: &mut BatchPlan) {
+    let object = steps.object();
     let mut written = Written::new();
-    let mut response = None;
     let mut reads = Vec::new();
     // The object and the reason of the last request, if it was a write.
     let mut last_write: Option<(ObjectId, Option<Reason>)> = None;
-    // Steps end on their own; the bound only guards against a controller whose steps do not.
-    for _ in 0..1_000_000 {
-        let (request, reason) = match sequence.next(response.take()) {
-            Step::Perform { request, reason } => (request, reason),
-            Step::End(end) => return ended(object, end, now, plan),
-        };
-        let latest = respond(&request, cache, &written);
+    let end = steps.run(|request, reason| {
+        let latest = respond(request, cache, &written);
         if request.is_write() {
             let target = request.object().unwrap_or(object).clone();
             let key = Key::from(&target);
@@ -186,17 +180,18 @@ fn play(object: &ObjectId, mut sequence: Sequence, cache: &Cache, now: Timestamp
                 }
             }
             if let Some(record) = record {
-                written.insert((target.resource, key), after(&request, record, now));
+                written.insert((target.resource, key), after(request, record, now));
             }
             last_write = Some(write);
         } else {
             if last_write.take().is_some() {
                 reads.clear();
             }
-            reads.extend(read_of(&request, &latest));
+            reads.extend(read_of(request, &latest));
         }
-        response = Some(latest);
-    }
+        latest
+    });
+    ended(object, end, now, plan);
 }
 
 /// The read that actions depend on after this response.

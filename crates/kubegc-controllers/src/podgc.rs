@@ -211,8 +211,7 @@ fn is_read(record: &Record) -> bool {
 
 /// Returns whether terminating pods on the node are deleted.
 fn is_out_of_service(record: &Record) -> Result<bool, Missing> {
-    let object = record.id(Resource::Nodes);
-    let node = object.body(record, Record::node)?;
+    let (object, node) = read_as(Resource::Nodes, record, Record::node)?;
     let missing = |field| Err(Missing::field(&object, field));
     match (node.is_ready(), node.has_taint(OUT_OF_SERVICE_TAINT)) {
         (Some(true), _) | (_, Some(false)) => Ok(false),

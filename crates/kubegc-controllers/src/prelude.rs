@@ -12,7 +12,7 @@ pub(crate) use crate::{
     Action, Cache, Change, Context, Controller, Deadlines, Decision, End, EventRequest, FieldChange, Form,
     Index, Info, Key, MayChange, Missing, OnError, Operation, Port, Read, Reason, Rule, Sent, Steps, Timing,
     Wire, Write,
-    controller::{Reads as _, require_version, whole},
+    controller::{Reads as _, read_as, require_version, whole},
     rule::RuleContext,
     storage::namespace_key,
 };

@@ -92,8 +92,7 @@ impl PvcProtection {
     }
 
     fn uses(self, pod: &Record, claim: &ObjectMeta) -> Result<bool, Missing> {
-        let id = pod.id(Resource::Pods);
-        let body = id.body(pod, Record::pod)?;
+        let (id, body) = read_as(Resource::Pods, pod, Record::pod)?;
         if body.node_name.known().is_some_and(|node| node.is_empty()) {
             return Ok(false);
         }

@@ -139,7 +139,7 @@ struct Rank<'a> {
 
 impl<'a> Rank<'a> {
     fn of(record: &'a Record, related: &BTreeMap<Arc<str>, usize>) -> Result<Self, Missing> {
-        let (id, pod) = pod_of(record)?;
+        let (id, pod) = read_as(Resource::Pods, record, Record::pod)?;
         let node = Arc::clone(id.read(&pod.node_name, "spec.nodeName")?);
         Ok(Self {
             record,
@@ -157,12 +157,6 @@ impl<'a> Rank<'a> {
     }
 }
 
-fn pod_of(record: &Record) -> Result<(ObjectId, &Pod), Missing> {
-    let id = record.id(Resource::Pods);
-    let pod = id.body(record, Record::pod)?;
-    Ok((id, pod))
-}
-
 /// Returns whether a pod is active, unless that was not read.
 fn may_be_active(record: &Record) -> bool {
     let has_final_phase = record.pod().and_then(Pod::has_final_phase);
@@ -173,7 +167,7 @@ fn is_active(record: &Record) -> Result<bool, Missing> {
     if record.meta.is_deleting() {
         return Ok(false);
     }
-    let (id, pod) = pod_of(record)?;
+    let (id, pod) = read_as(Resource::Pods, record, Record::pod)?;
     id.read(&pod.phase, "status.phase")
         .map(|phase| !matches!(&**phase, "Succeeded" | "Failed"))
 }
@@ -197,7 +191,7 @@ fn related_pods_by_node(cx: &Context<'_>, set: &Record) -> Result<BTreeMap<Arc<s
     for pod in cx.cache.in_namespace(Resource::Pods, namespace) {
         let mut all = selectors.iter().filter(|selector| !selector.is_empty());
         if all.any(|selector| selector.matches(&pod.meta)) && is_active(pod)? {
-            let (id, fields) = pod_of(pod)?;
+            let (id, fields) = read_as(Resource::Pods, pod, Record::pod)?;
             let node = id.read(&fields.node_name, "spec.nodeName")?;
             *by_node.entry(Arc::clone(node)).or_insert(0) += 1;
         }

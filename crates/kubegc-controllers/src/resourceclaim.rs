@@ -107,8 +107,7 @@ fn unused(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Option
 
 /// Returns whether no container of the pod runs or will run.
 fn is_done(record: &Record) -> Result<bool, Missing> {
-    let id = record.id(Resource::Pods);
-    let pod: &Pod = id.body(record, Record::pod)?;
+    let (id, pod) = read_as(Resource::Pods, record, Record::pod)?;
     id.read(&pod.phase, "status.phase")?;
     if pod.has_final_phase() == Some(true) {
         return Ok(true);

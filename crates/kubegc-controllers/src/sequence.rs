@@ -227,6 +227,20 @@ impl Steps {
             end: None,
         }
     }
+
+    /// Runs the steps to their end. `perform` performs each request, which has a reason if it is not a read
+    /// before a decision.
+    pub fn run(&self, mut perform: impl FnMut(&Request, Option<Reason>) -> Response) -> End {
+        let (mut sequence, mut response) = (self.begin(), None);
+        // Steps end on their own; the bound only guards against a controller whose steps do not.
+        for _ in 0..1_000_000 {
+            match sequence.next(response.take()) {
+                Step::Perform { request, reason } => response = Some(perform(&request, reason)),
+                Step::End(end) => return end,
+            }
+        }
+        End::failed_by("the steps do not end".to_owned(), false)
+    }
 }
 
 /// Steps in progress.

@@ -125,8 +125,7 @@ fn terminating() -> Reason {
 }
 
 fn has_selector(service: &Record) -> Result<bool, Missing> {
-    let id = service.id(Resource::Services);
-    let fields = id.body(service, Record::service)?;
+    let (id, fields) = read_as(Resource::Services, service, Record::service)?;
     Ok(id.read(&fields.selector, "spec.selector")?.is_some())
 }
 
@@ -366,8 +365,7 @@ fn decide_ip_address(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Re
         let message = format!("its Service {service} does not exist");
         return delete("ServiceDeleted", "IPAddressNotAllocated", message, text);
     };
-    let service_id = found.id(Resource::Services);
-    let body = service_id.body(found, Record::service)?;
+    let (service_id, body) = read_as(Resource::Services, found, Record::service)?;
     if service_id
         .read(&body.cluster_ips, "spec.clusterIPs")?
         .contains(name)

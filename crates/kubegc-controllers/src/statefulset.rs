@@ -156,8 +156,7 @@ struct Spec<'a> {
 
 impl<'a> Spec<'a> {
     fn new(set: &'a Record) -> Result<Self, Missing> {
-        let id = set.id(Resource::StatefulSets);
-        let spec = id.body(set, Record::stateful_set)?;
+        let (id, spec) = read_as(Resource::StatefulSets, set, Record::stateful_set)?;
         let path = "spec.persistentVolumeClaimRetentionPolicy";
         let policy = id.read(&spec.retention_policy, path)?.as_ref();
         Ok(Self {

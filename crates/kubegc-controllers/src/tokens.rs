@@ -255,8 +255,7 @@ fn tracking(cache: &Cache) -> Result<Result<(&Record, Date), Reason>, Missing> {
         let message = "the ConfigMap kube-apiserver-legacy-service-account-token-tracking does not exist";
         return Ok(Err(Reason::new("NotTracked", message)));
     };
-    let id = record.id(Resource::ConfigMaps);
-    let config_map = id.body(record, Record::config_map)?;
+    let (id, config_map) = read_as(Resource::ConfigMaps, record, Record::config_map)?;
     let Some(text) = id.read(&config_map.since, "data.since")? else {
         let message = "the tracking ConfigMap has no data.since";
         return Ok(Err(Reason::new("NotTracked", message)));

@@ -24,7 +24,7 @@
 //! [`Detach`](https://github.com/kubernetes/kubernetes/blob/v1.34.0/pkg/volume/csi/csi_attacher.go) in
 //! `csi_attacher.go`.
 
-use kubegc_core::record::{Node, PersistentVolume};
+use kubegc_core::record::PersistentVolume;
 
 use crate::{
     persistentvolume::{VOLUMES_BY_CLAIM, claim_key},
@@ -68,8 +68,7 @@ fn is_used(
     };
     let mut missing = None;
     for record in cx.cache.indexed_records(&PODS_BY_CLAIM, &claim_key(claim)) {
-        let id = record.id(Resource::Pods);
-        let pod: &Pod = id.body(record, Record::pod)?;
+        let (id, pod) = read_as(Resource::Pods, record, Record::pod)?;
         if pod.node_name.known().is_some_and(|node| node != node_name) {
             continue;
         }
@@ -156,8 +155,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             "which pod uses the volume {volume_name}, which does not exist"
         )));
     };
-    let volume_id = volume.id(Resource::PersistentVolumes);
-    let volume = volume_id.body(volume, Record::persistent_volume)?;
+    let (volume_id, volume) = read_as(Resource::PersistentVolumes, volume, Record::persistent_volume)?;
     if is_used(cx, &volume_id, volume, node_name)? {
         return keep("InUse", "a pod on its node uses the volume");
     }
@@ -177,8 +175,7 @@ fn decide(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             "its node does not exist, and may have had the volume mounted",
         );
     };
-    let node_id = node.id(Resource::Nodes);
-    let node: &Node = node_id.body(node, Record::node)?;
+    let (node_id, node) = read_as(Resource::Nodes, node, Record::node)?;
     let in_use = node_id.read(&node.volumes_in_use, "status.volumesInUse")?;
     let unused = || delete("Unused", "no pod on its node uses the volume");
     if in_use.is_empty() {

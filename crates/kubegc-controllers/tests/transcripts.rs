@@ -315,14 +315,10 @@ impl Scene {
             let decision = self.decide(controller, &world.cache, &key);
             let actions = decision.actions.into_iter().map(|action| action.into_steps(true));
             for steps in actions.chain(decision.steps) {
-                let (mut sequence, mut response) = (steps.begin(), None);
-                while let Step::Perform { request, .. } = sequence.next(response.take()) {
-                    response = Some(if request.is_write() {
-                        world.write(&request, self.now)
-                    } else {
-                        from_cache(&world.cache)(&request)
-                    });
-                }
+                steps.run(|request, _| match request.is_write() {
+                    true => world.write(request, self.now),
+                    false => from_cache(&world.cache)(request),
+                });
             }
         }
     }

@@ -135,8 +135,7 @@ fn orphan(cx: &RuleContext<'_>, id: &ObjectId, record: &Record) -> Result<Decisi
             let key = Key::new(id.namespace.clone(), owner.name.clone());
             match cx.cache.find(Resource::Jobs, &key)? {
                 Some(job) if job.meta.uid == owner.uid => {
-                    let job_id = job.id(Resource::Jobs);
-                    let body = job_id.body(job, Record::job)?;
+                    let (job_id, body) = read_as(Resource::Jobs, job, Record::job)?;
                     if is_managed_by_other(cx, body, &job_id)? {
                         return id.keep("ManagedByOther", "another controller manages its Job");
                     }

@@ -488,11 +488,7 @@ impl Manager {
             deadlines,
         } = decision;
         if let Some(deadlines) = deadlines {
-            if deadlines.is_empty() {
-                self.deadlines.remove(&unit);
-            } else {
-                self.deadlines.insert(unit.clone(), deadlines);
-            }
+            self.deadlines.insert(unit.clone(), deadlines);
         }
         let is_simulation = self.is_simulation;
         if !is_simulation && self.cloud.remove(&unit).is_some() {

@@ -238,8 +238,7 @@ impl Deleter {
         })?;
         let mut longest = 0;
         for pod in &pods {
-            let id = pod.id(Resource::Pods);
-            let body = id.body(pod, Record::pod)?;
+            let (id, body) = read_as(Resource::Pods, pod, Record::pod)?;
             let phase = id.read(&body.phase, "status.phase")?;
             if !matches!(&**phase, "Succeeded" | "Failed") {
                 let path = "spec.terminationGracePeriodSeconds";

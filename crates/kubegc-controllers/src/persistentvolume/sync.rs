@@ -18,6 +18,8 @@ use crate::{
     storage::{BOUND_BY_CONTROLLER, FINALIZER_IN_TREE},
 };
 
+const CLAIMS: Resource = Resource::PersistentVolumeClaims;
+
 #[derive(Debug)]
 pub(super) struct Sync {
     pub(super) deletion_finalizers: bool,
@@ -65,7 +67,7 @@ impl Run {
         };
         let Some(claim) = self.find_claim(&claim_ref).await? else {
             let claim = ObjectId {
-                resource: Resource::PersistentVolumeClaims,
+                resource: CLAIMS,
                 namespace: Arc::clone(&claim_ref.namespace),
                 name: Arc::clone(&claim_ref.name),
                 uid: claim_ref.uid.clone(),
@@ -73,8 +75,7 @@ impl Run {
             let reason = Reason::new("ClaimDeleted", format!("claim {claim_ref} no longer exists"));
             return self.release(reason.about(claim)).await;
         };
-        let claim_id = claim.id(Resource::PersistentVolumeClaims);
-        let claim = claim_id.body(&claim, Record::persistent_volume_claim)?;
+        let (claim_id, claim) = read_as(CLAIMS, &claim, Record::persistent_volume_claim)?;
         let bound_to = claim_id.read(&claim.volume_name, "spec.volumeName")?;
         if bound_to.is_empty() {
             return self.wait_for_claim(&claim_id, claim).await;
@@ -117,9 +118,8 @@ impl Run {
             None if self.view()?.is_settled() => return Ok(None),
             Some(_) | None => {}
         }
-        let resource = Resource::PersistentVolumeClaims;
-        match self.port.get(resource, claim_key(claim_ref)).await {
-            Ok(claim) if claim.meta.uid.is_empty() => Err(End::Unknown(Missing::metadata(resource, &claim))),
+        match self.port.get(CLAIMS, claim_key(claim_ref)).await {
+            Ok(claim) if claim.meta.uid.is_empty() => Err(End::Unknown(Missing::metadata(CLAIMS, &claim))),
             Ok(claim) => Ok(Some(claim).filter(|claim| claim.meta.uid == claim_ref.uid)),
             Err(StoreError::NotFound) => Ok(None),
             Err(error) => Err(End::failed_with(server_message(&error), error, false)),
@@ -322,8 +322,7 @@ impl Run {
         }
         let claim = self.claim.as_ref();
         if let Some(claim) = claim.filter(|claim| claim.meta.uid == claim_ref.uid) {
-            let id = claim.id(Resource::PersistentVolumeClaims);
-            let claim = id.body(claim, Record::persistent_volume_claim)?;
+            let (id, claim) = read_as(CLAIMS, claim, Record::persistent_volume_claim)?;
             let bound_to = id.read(&claim.volume_name, "spec.volumeName")?;
             if bound_to.is_empty() || *bound_to == self.id.name {
                 return Err(not_released());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kubegc_controllers::{
     Cache, Change, Context, Controller, Deadlines, Decision, Documents, End, FieldChange, Guard, Key,
-    Operated, Plugin, Request, Response, Step, Steps, Wire,
+    Operated, Plugin, Request, Response, Steps, Wire,
 };
 use kubegc_core::{
     DeleteOptions, Preconditions, StoreError, Timestamp,
@@ -319,20 +319,13 @@ pub(crate) fn end_line(end: End) -> String {
 
 /// Runs steps with these responses. The last line is their end.
 pub(crate) fn play(steps: &Steps, mut respond: impl FnMut(&Request) -> Response) -> Vec<String> {
-    let (mut sequence, mut response, mut lines) = (steps.begin(), None, Vec::new());
-    for _ in 0..10_000 {
-        match sequence.next(response.take()) {
-            Step::Perform { request, .. } => {
-                lines.push(line(&request));
-                response = Some(respond(&request));
-            }
-            Step::End(end) => {
-                lines.push(end_line(end));
-                return lines;
-            }
-        }
-    }
-    panic!("it does not end: {lines:?}")
+    let mut lines = Vec::new();
+    let end = steps.run(|request, _| {
+        lines.push(line(request));
+        respond(request)
+    });
+    lines.push(end_line(end));
+    lines
 }
 
 /// The response to a request while the API server has the state of the cache: reads find it, and writes and

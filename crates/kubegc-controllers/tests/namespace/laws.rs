@@ -200,7 +200,7 @@ proptest! {
     fn any_responses_lead_to_an_end(is_ordered in any::<bool>(), responses in vec(responses(), 200)) {
         let mut server = Server::new(RESOURCES);
         server.controller.deletes_pods_first = is_ordered;
-        let mut sequence = server.begin(Wire::Strict);
+        let mut sequence = server.steps(Wire::Strict).begin();
         let mut response = None;
         let mut conflicts = 0;
         for next in responses {

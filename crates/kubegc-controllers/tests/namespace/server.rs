@@ -3,8 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use kubegc_controllers::{
-    Cache, Decision, End, FieldChange, Key, NamespaceController, Request, Response, Sequence, Step, Wire,
-    Write,
+    Cache, Decision, End, FieldChange, Key, NamespaceController, Request, Response, Steps, Wire, Write,
 };
 use kubegc_core::{
     ApiResource, Catalog, ObjectMeta, Scope, StoreError, Timestamp,
@@ -142,27 +141,19 @@ impl Server {
         conditions.cloned().unwrap_or_default()
     }
 
-    /// Starts a sync over a namespace that is terminating in the cache.
-    pub(crate) fn begin(&self, wire: Wire) -> Sequence {
+    /// A sync over a namespace that is terminating in the cache.
+    pub(crate) fn steps(&self, wire: Wire) -> Steps {
         let mut cached = Self::new(&[]).namespace;
         if let (Some(cached), Some(namespace)) = (&mut cached, &self.namespace) {
             cached.meta.uid = namespace.meta.uid.clone();
         }
         let decision = reconcile(self.controller, cached, self.now, wire);
-        decision.steps.expect("the namespace is being deleted").begin()
+        decision.steps.expect("the namespace is being deleted")
     }
 
     /// One sync.
     pub(crate) fn sync(&mut self, wire: Wire) -> End {
-        let mut sequence = self.begin(wire);
-        let mut response = None;
-        for _ in 0..1_000 {
-            match sequence.next(response.take()) {
-                Step::End(end) => return end,
-                Step::Perform { request, .. } => response = Some(self.respond(&request)),
-            }
-        }
-        panic!("a sync ends: {:?}", self.log())
+        self.steps(wire).run(|request, _| self.respond(request))
     }
 
     pub(crate) fn respond(&mut self, request: &Request) -> Response {
