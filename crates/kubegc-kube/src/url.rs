@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use kubegc_core::{ApiResource, StoreError, store::Address};
 
-/// A path with its query.
 #[derive(Clone, Debug)]
 pub(crate) struct Url(String);
 

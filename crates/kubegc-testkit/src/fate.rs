@@ -160,7 +160,6 @@ impl Cluster {
     }
 }
 
-/// The state of an object on a server.
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
     let audit = &*state.audit;
     let world = World { server, audit, plane };
@@ -196,7 +195,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     };
     let meta = &stored.meta;
     fate.object.uid = Some(meta.uid.clone());
-    let collector = plane.collects.then(|| plane.control.collector());
+    let collector = plane.collects().then(|| plane.control.collector());
     let retry_of = |uid: &Uid| {
         let known = collector?.explain(uid);
         known.retry_at.map(|at| (at, known.failures))
@@ -234,7 +233,6 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
 /// From which similarity on a kind is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// A server with its control plane, and the requests so far.
 struct World<'a> {
     server: &'a ApiServer,
     plane: &'a Plane,
@@ -502,7 +500,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
 }
 
 fn acts(plane: &Plane, what: &str) -> String {
-    if plane.collects {
+    if plane.collects() {
         what.to_owned()
     } else {
         format!("{what}; this cluster runs no collector, a real one does")

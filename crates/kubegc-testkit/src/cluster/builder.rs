@@ -48,8 +48,8 @@ pub struct Builder {
     objects: Vec<Result<Value, BuildError>>,
     start: Option<Timestamp>,
     settings: Settings,
-    pub(super) collects: bool,
-    pub(super) assumptions: Assumptions,
+    collects: bool,
+    assumptions: Assumptions,
     workloads: Option<Workloads>,
     pub(super) calls_max: u64,
     pub(super) patience: Duration,
@@ -104,7 +104,6 @@ impl fmt::Debug for BuildError {
 /// run.
 const START: Timestamp = Timestamp::from_secs(1_767_225_600);
 
-/// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Default for Builder {
@@ -323,8 +322,13 @@ impl Builder {
                 accepted(server.update_subresource(kind, "", &name, "", node), &name)?;
             }
         }
-        let workloads = self.workloads.clone().map(Arc::new);
-        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
+        let settings = kubegc_control_plane::Settings {
+            collector_runs: self.collects,
+            assumptions: Arc::new(self.assumptions.clone()),
+            workloads: self.workloads.clone().map(Arc::new),
+            ..kubegc_control_plane::Settings::new(self.version)
+        };
+        let plane = Plane::new(&server, settings);
         objects.sort_by_key(|object| match object["kind"].as_str() {
             Some("Namespace") => 0,
             Some("CustomResourceDefinition") => 1,

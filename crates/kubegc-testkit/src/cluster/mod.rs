@@ -20,7 +20,6 @@ use std::{
 
 #[cfg(feature = "kube")]
 use kube::Resource;
-use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
 use kubegc_sim::{Admission, AdmissionHook, ApiServer, Converter, SharedApiServer};
 use parking_lot::Mutex;
@@ -72,7 +71,6 @@ pub(crate) struct Inner {
     pub(crate) began: Timestamp,
     pub(crate) state: Mutex<State>,
     pub(crate) pulse: Pulse,
-    assumptions: Assumptions,
     calls_max: u64,
     patience: Duration,
 }
@@ -183,7 +181,6 @@ impl Cluster {
                     numbers: 0,
                 }),
                 pulse: Pulse::default(),
-                assumptions: builder.assumptions.clone(),
                 calls_max: builder.calls_max,
                 patience: builder.patience,
             }),

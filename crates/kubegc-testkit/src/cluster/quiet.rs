@@ -13,7 +13,6 @@ pub(super) const YIELDS_BETWEEN: u32 = 8;
 /// Factor for waiting longer while a request or an unread event is pending.
 const LONGER: u32 = 10;
 
-/// State of the tasks when they became idle.
 pub(super) struct TasksIdle {
     pub(super) seen: u64,
     /// The clients and watches with unread events.

@@ -26,11 +26,8 @@ pub(super) enum Cell {
     /// The value at a JSON pointer, or this one if there is none of its type. Texts may be of any type. With
     /// `*` in the pointer: the values in all items of a list, joined by commas.
     Value(String, Value),
-    /// The number of items at some JSON pointers.
     Count(String),
-    /// The value at a JSONPath.
     Path(String),
-    /// The value of a function with arguments.
     Call(String),
 }
 

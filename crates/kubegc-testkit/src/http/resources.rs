@@ -67,7 +67,6 @@ pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec
     columns.cloned().unwrap_or_default()
 }
 
-/// The versions that a definition has.
 pub(super) fn versions(definition: &StoredObject) -> &[Value] {
     items_at(definition, &["spec", "versions"])
 }
