@@ -290,8 +290,10 @@ impl<'a> World<'a> {
         }
         let resource = kind.map(|kind| &self.server.catalog()[kind]);
         if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
-            let own = stored.at(&["spec", "finalizers"]).and_then(Value::as_array);
-            let own = own.into_iter().flatten().filter_map(Value::as_str);
+            let own = stored
+                .list_at(&["spec", "finalizers"])
+                .iter()
+                .filter_map(Value::as_str);
             finalizers.extend(own.map(Arc::from));
             blocked_by.extend(self.content(&stored.meta.name));
         }

@@ -28,7 +28,7 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     };
     let texts = |key: &str, built_in: &[Arc<str>]| match &definition {
         Some(definition) => {
-            let texts = items_at(definition, &["spec", "names", key]).iter();
+            let texts = definition.list_at(&["spec", "names", key]).iter();
             let texts = texts.filter_map(Value::as_str);
             texts.map(str::to_owned).collect()
         }
@@ -68,12 +68,7 @@ pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec
 }
 
 pub(super) fn versions(definition: &StoredObject) -> &[Value] {
-    items_at(definition, &["spec", "versions"])
-}
-
-fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
-    let items = object.at(path).and_then(Value::as_array);
-    items.map_or(&[], Vec::as_slice)
+    definition.list_at(&["spec", "versions"])
 }
 
 /// The served kinds, with their resources.
