@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
-use kubegc_testkit::{Cluster, Fault, Rest, Rule, http::Verb};
+use kubegc_testkit::{Cluster, Fault, Name, Rest, Rule, http::Verb};
 
 use crate::support::{config_map, config_maps, create, delete, owner};
 
@@ -127,18 +127,12 @@ metadata: {name: t, namespace: shop}
         )
         .build()
         .unwrap();
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client());
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
     delete(&namespaces, "shop", &DeleteParams::default()).await;
     cluster.settle_within(Duration::from_secs(60)).await.unwrap();
-    cluster.assert_survives(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
-        "default", "s",
-    ));
-    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
-        "shop", "t",
-    ));
-    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Namespace>(
-        "", "shop",
-    ));
+    cluster.assert_survives(Name::of::<Secret>("default", "s"));
+    cluster.assert_collected(Name::of::<Secret>("shop", "t"));
+    cluster.assert_collected(Name::of::<Namespace>("", "shop"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -283,12 +283,10 @@ async fn a_quota_limits_pods_and_the_refusal_is_reported() {
         text.contains("exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"),
         "{text}"
     );
-    let raised = json!({"spec": {"hard": {"pods": "3"}}});
+    let raised = Patch::Merge(json!({"spec": {"hard": {"pods": "3"}}}));
     let quotas = Api::<ResourceQuota>::namespaced(cluster.client(), "default");
-    quotas
-        .patch("small", &PatchParams::default(), &Patch::Merge(&raised))
-        .await
-        .unwrap();
+    let patched = quotas.patch("small", &PatchParams::default(), &raised).await;
+    patched.unwrap();
     settle(&cluster, 600).await;
     assert_eq!(names(&cluster).len(), 3);
 }
