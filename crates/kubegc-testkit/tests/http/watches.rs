@@ -37,10 +37,8 @@ GET /api/v1/configmaps?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOl
 fn fields_of_the_status_select_as_well() {
     let mut world = world();
     let pods = "/api/v1/namespaces/shop/pods";
-    world.create(
-        pods,
-        &json!({"metadata": {"name": "p"}, "spec": {"containers": []}}),
-    );
+    let pod = json!({"metadata": {"name": "p"}, "spec": {"containers": []}});
+    world.create(pods, &pod);
     let mut running = world.watch(&format!("{pods}?watch=1&fieldSelector=status.phase%3DRunning"));
     assert_eq!(world.seen(&mut running), "");
     for (phase, expected) in [("Running", "ADDED p"), ("Failed", "DELETED p"), ("Failed", "")] {
@@ -48,10 +46,8 @@ fn fields_of_the_status_select_as_well() {
         assert_eq!(world.seen(&mut running), expected, "{phase}");
     }
     let refused = world.get(&format!("{pods}?watch=1&fieldSelector=spec.color%3Dred"));
-    assert_eq!(
-        (refused.code, &*refused.message()),
-        (400, "field label not supported: spec.color")
-    );
+    assert_eq!(refused.code, 400);
+    assert_eq!(refused.message(), "field label not supported: spec.color");
 }
 
 #[test]
@@ -72,26 +68,20 @@ fn bookmarks_come_every_minute_and_before_the_timeout() {
     world.advance_s(1);
     let (lines, _) = world.lines(&mut watch);
     assert_eq!(lines.len(), 1);
-    assert_eq!(
-        lines[0]["object"]["metadata"]["resourceVersion"],
-        world.server.revision().to_string()
-    );
-    assert_eq!(lines[0]["object"]["metadata"].get("annotations"), None);
+    let (metadata, version) = (&lines[0]["object"]["metadata"], world.server.revision());
+    assert_eq!(metadata["resourceVersion"], version.to_string());
+    assert_eq!(metadata.get("annotations"), None);
     assert_eq!(watch.poll(&world.server), until(120));
     world.advance_s(90);
     world.config_maps("shop", &["last"]);
     let (lines, ended) = world.lines(&mut watch);
     let types: Vec<String> = lines.iter().map(|line| text(&line["type"])).collect();
-    assert_eq!(
-        (types, ended),
-        (vec!["ADDED".to_owned(), "BOOKMARK".to_owned()], true)
-    );
+    assert_eq!(types, ["ADDED", "BOOKMARK"]);
+    assert!(ended);
     assert_eq!(watch.poll(&world.server), WatchStep::End);
 
-    let mut plain = world.watch(&format!(
-        "{MAPS}?watch=1&resourceVersion={}",
-        world.server.revision()
-    ));
+    let version = world.server.revision();
+    let mut plain = world.watch(&format!("{MAPS}?watch=1&resourceVersion={version}"));
     let now = world.server.now().as_secs();
     let default = Some(Timestamp::from_secs(now + 1800));
     assert_eq!(plain.poll(&world.server), WatchStep::Wait { until: default });
@@ -103,10 +93,8 @@ fn bookmarks_come_every_minute_and_before_the_timeout() {
 fn a_version_that_is_too_old_ends_the_stream_with_an_error() {
     let mut world = world();
     world.config_maps("shop", &["a", "b"]);
-    let mut slow = world.watch(&format!(
-        "{MAPS}?watch=1&resourceVersion={}",
-        world.server.revision()
-    ));
+    let version = world.server.revision();
+    let mut slow = world.watch(&format!("{MAPS}?watch=1&resourceVersion={version}"));
     world.config_maps("shop", &["c"]);
     let revision = world.server.revision();
     world.server.prune_events(revision);
@@ -115,18 +103,12 @@ fn a_version_that_is_too_old_ends_the_stream_with_an_error() {
         let (lines, ended) = world.lines(watch);
         assert!(ended && lines.len() == 1, "{lines:?}");
         let status = &lines[0]["object"];
-        assert_eq!(
-            (&lines[0]["type"], &status["code"]),
-            (&json!("ERROR"), &json!(410))
-        );
-        assert_eq!(
-            (&status["kind"], &status["reason"]),
-            (&json!("Status"), &json!("Expired"))
-        );
-        assert!(
-            text(&status["message"]).starts_with("too old resource version: "),
-            "{status}"
-        );
+        assert_eq!(lines[0]["type"], "ERROR");
+        assert_eq!(status["kind"], "Status");
+        assert_eq!(status["code"], 410);
+        assert_eq!(status["reason"], "Expired");
+        let message = text(&status["message"]);
+        assert!(message.starts_with("too old resource version: "), "{status}");
     }
 }
 
@@ -152,10 +134,8 @@ fn long_histories_come_in_several_steps_and_hide_no_selected_change() {
     let mut world = world();
     let names: Vec<String> = (0..600).map(|at| format!("m{at:03}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let mut live = world.watch(&format!(
-        "{MAPS}?watch=1&resourceVersion={}",
-        world.server.revision()
-    ));
+    let version = world.server.revision();
+    let mut live = world.watch(&format!("{MAPS}?watch=1&resourceVersion={version}"));
     let mut selected = world.watch(&format!(
         "{MAPS}?watch=1&labelSelector=app%3Dlast&resourceVersion=1"
     ));

@@ -11,10 +11,8 @@ const MAPS: &str = "/api/v1/namespaces/shop/configmaps";
 fn warnings_become_headers() {
     let mut world = world();
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u-1"});
-    let reply = world.post(
-        MAPS,
-        &json!({"metadata": {"name": "a", "ownerReferences": [owner, owner]}}),
-    );
+    let metadata = json!({"name": "a", "ownerReferences": [owner, owner]});
+    let reply = world.post(MAPS, &json!({"metadata": metadata}));
     assert_eq!((reply.code, reply.warnings.len()), (201, 1));
     assert!(reply.warnings[0].starts_with("299 - \".metadata.ownerReferences contains duplicate entries"));
     assert!(reply.warnings[0].ends_with('"'));
@@ -100,10 +98,8 @@ fn versions_of_definitions_may_be_deprecated() {
         "group": "y.dev", "scope": "Cluster", "names": {"kind": "Gear", "plural": "gears"},
         "versions": [version("v1alpha1", true), version("v1beta1", false), version("v1", false)],
     }});
-    world.create(
-        "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
-        &definition,
-    );
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    world.create(definitions, &definition);
     let old = world.get("/apis/y.dev/v1alpha1/gears");
     let expected = "299 - \"y.dev/v1alpha1 Gear is deprecated; use y.dev/v1 Gear\"";
     assert_eq!((old.code, old.warnings), (200, vec![expected.to_owned()]));
