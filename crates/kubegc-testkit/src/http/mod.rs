@@ -182,7 +182,7 @@ fn route(
         return node::respond(server, call, &query);
     }
     let deprecation = match &*call.subresource {
-        "" | "status" => deprecated::warning(server, &server.catalog()[kind]),
+        "" | "status" => deprecated::warning(server, kind),
         _ => None,
     };
     let outcome = respond_with(server, call, kind, &query, request, requester);
@@ -220,14 +220,14 @@ fn respond_with(
             Err(why) if !call.verb.is_write() => return Err(why),
             rows => rows.unwrap_or_default(),
         };
-        let declared = resources::printer_columns(server, &resource);
+        let declared = resources::printer_columns(server, kind);
         table = Table::new(server.version(), &resource, &declared, rows);
     }
     let view = View {
         version: server.version(),
         form,
         encoding,
-        list_kind: resources::of(server, &resource).list_kind,
+        list_kind: resources::of(server, kind).list_kind,
         resource,
         table,
     };
