@@ -1,6 +1,11 @@
 //! The builder of a cluster: release, initial objects, seed and assumptions.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 #[cfg(feature = "kube")]
 use kube::CustomResourceExt;
@@ -9,12 +14,17 @@ use kubegc_control_plane::{
     workloads::{Workloads, ready_node},
 };
 use kubegc_core::{Catalog, FieldError, KubernetesVersion, ResourceVersion, Timestamp, Uid};
-use kubegc_sim::{ApiServer, Manifest, Response, Settings, StoredObject};
+use kubegc_sim::{ApiServer, Manifest, Response, Settings, SharedApiServer, StoredObject};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Cluster, Plane};
-use crate::clock::{ClusterClock, machine_time, tokio_is_paused};
+use super::{Cluster, Inner, Plane, State, pulse::Pulse};
+use crate::{
+    clock::{ClusterClock, machine_time, tokio_is_paused},
+    fault::Faults,
+    nodes::log::Handlers,
+};
 
 /// The initial state and settings of a [`Cluster`]. Made by [`Cluster::builder`].
 ///
@@ -51,8 +61,8 @@ pub struct Builder {
     collects: bool,
     assumptions: Assumptions,
     workloads: Option<Workloads>,
-    pub(super) calls_max: u64,
-    pub(super) patience: Duration,
+    calls_max: u64,
+    patience: Duration,
     follow: Option<bool>,
 }
 
@@ -344,7 +354,29 @@ impl Builder {
         // The initial objects exist before the webhooks.
         server.call_webhooks();
         let clock = ClusterClock::new(start, follow);
-        Ok(Cluster::start(server, plane, clock, start, &self))
+        let state = State {
+            plane,
+            audit: Vec::new(),
+            is_settled: true,
+            faults: Faults::default(),
+            access: Arc::default(),
+            nodes: Handlers::default(),
+            requests: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            numbers: 0,
+        };
+        Ok(Cluster {
+            inner: Arc::new(Inner {
+                shared: SharedApiServer::with_clock(server, Arc::new(clock.clone())),
+                clock,
+                began: start,
+                state: Mutex::new(state),
+                pulse: Pulse::default(),
+                calls_max: self.calls_max,
+                patience: self.patience,
+            }),
+        })
     }
 }
 

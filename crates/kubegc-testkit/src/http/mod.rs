@@ -131,7 +131,7 @@ pub fn respond_as(
     user: &str,
     rules: &AccessRules,
 ) -> ApiResponse {
-    let reply = match route(server, call, request, Requester { user, rules }) {
+    let mut reply = match route(server, call, request, Requester { user, rules }) {
         Ok(Outcome::Node(node)) => return ApiResponse::Node(node),
         Ok(Outcome::Stream(watch)) => {
             let mut head = http::Response::new(());
@@ -144,10 +144,11 @@ pub fn respond_as(
     };
     // A refusal is in the encoding that the client accepts, else in JSON: see `WriteObjectNegotiated` in
     // https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go
-    let reply = match accept::plain(request.headers()) {
-        Ok(encoding) if reply.code >= 400 => reply.encoded(encoding),
-        _ => reply,
-    };
+    if reply.code >= 400
+        && let Ok(encoding) = accept::plain(request.headers())
+    {
+        reply = reply.encoded(encoding);
+    }
     ApiResponse::Whole(reply.into_http())
 }
 

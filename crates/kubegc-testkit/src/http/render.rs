@@ -133,12 +133,6 @@ impl View {
             .to_json(version, release, resource, metadata, objects, now)
     }
 
-    /// One object of a watch.
-    pub(super) fn watched(&self, object: &StoredObject, now: Timestamp) -> Value {
-        // No watch begins with the one form that an object cannot take.
-        self.object(object, now).unwrap_or_default()
-    }
-
     /// The requested metadata is of one object and the result a list, or the other way round.
     pub(super) fn does_not_fit(&self, is_list: bool) -> Refusal {
         let (form, result, kind) = match is_list {
