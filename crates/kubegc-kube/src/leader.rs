@@ -97,7 +97,6 @@ impl LeaderElection {
     }
 }
 
-/// The Lease of an election, as it was read.
 pub(crate) struct Lease {
     client: Client,
     election: LeaderElection,

@@ -240,56 +240,32 @@ pub(crate) fn of_event(status: &Value) -> StoreError {
 mod tests {
     use super::*;
 
+    /// Code, `Retry-After` and body, and the error.
+    const ROWS: &str = r#"
+429||{"message":"text"}|Refused { code: 429, message: "text", retry_after: None }
+429|3|{"message":"text"}|Refused { code: 429, message: "text", retry_after: Some(3s) }
+429||{"message":"text","details":{"retryAfterSeconds":5}}|Refused { code: 429, message: "text", retry_after: Some(5s) }
+429|soon|{"message":"text"}|Refused { code: 429, message: "text", retry_after: None }
+504||{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}|Expired
+504||{"message":"Too large resource version: 9, current: 7"}|Expired
+504||{"message":"late","details":{"causes":[{"reason":"Other"}]}}|Unknown { message: "late" }
+500||{"message":"Too large resource version: 9"}|Unknown { message: "Too large resource version: 9" }
+502|||Unknown { message: "502 Bad Gateway" }
+502||<html>bad</html>|Unknown { message: "<html>bad</html>" }
+"#;
+
     #[test]
     fn a_response_is_an_error_by_its_code_headers_and_status() {
-        let refused = |seconds: Option<u64>| StoreError::Refused {
-            code: 429,
-            message: "text".to_owned(),
-            retry_after: seconds.map(Duration::from_secs),
-        };
-        let unknown = |message: &str| StoreError::Unknown {
-            message: message.to_owned(),
-        };
-        let too_large = r#"{"message":"Too large resource version: 9, current: 7"}"#;
-        for (code, header, body, expected) in [
-            (429, None, r#"{"message":"text"}"#, refused(None)),
-            (429, Some("3"), r#"{"message":"text"}"#, refused(Some(3))),
-            (
-                429,
-                None,
-                r#"{"message":"text","details":{"retryAfterSeconds":5}}"#,
-                refused(Some(5)),
-            ),
-            (429, Some("soon"), r#"{"message":"text"}"#, refused(None)),
-            // The server has not reached the resourceVersion.
-            (
-                504,
-                None,
-                r#"{"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}"#,
-                StoreError::Expired,
-            ),
-            (504, None, too_large, StoreError::Expired),
-            (
-                504,
-                None,
-                r#"{"message":"late","details":{"causes":[{"reason":"Other"}]}}"#,
-                unknown("late"),
-            ),
-            (
-                500,
-                None,
-                too_large,
-                unknown("Too large resource version: 9, current: 7"),
-            ),
-            // Without a status.
-            (502, None, "", unknown("502 Bad Gateway")),
-            (502, None, "<html>bad</html>", unknown("<html>bad</html>")),
-        ] {
-            let header = header.map(|text| (header::RETRY_AFTER, http::HeaderValue::from_static(text)));
+        for row in ROWS.trim().lines() {
+            let [code, header, body, expected] = row.split('|').collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let header = Some(header).filter(|header| !header.is_empty());
+            let header = header.map(|text| (header::RETRY_AFTER, text.parse().expect("a header")));
             let headers: HeaderMap = header.into_iter().collect();
-            let status = StatusCode::from_u16(code).expect("a code");
+            let status = code.parse().expect("a code");
             let got = check_status(status, &headers, body.as_bytes());
-            assert_eq!(got, Err(expected), "{code} {body}");
+            assert_eq!(format!("{:?}", got.expect_err(row)), expected);
         }
         let created = check_status(StatusCode::CREATED, &HeaderMap::new(), b"{}");
         assert_eq!(created, Ok(()));

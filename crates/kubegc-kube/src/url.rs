@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use kubegc_core::{ApiResource, StoreError, store::Address};
 
-/// A path with its query.
 #[derive(Clone, Debug)]
 pub(crate) struct Url(String);
 
@@ -102,52 +101,47 @@ mod tests {
 
     use super::*;
 
+    /// Resource, namespace and name, and the URL or why there is none.
+    const ROWS: &str = r#"
+pods|shop|a|/api/v1/namespaces/shop/pods/a
+clusterroles||system:a|/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a
+clusterroles||a b?c#d|/apis/rbac.authorization.k8s.io/v1/clusterroles/a%20b%3Fc%23d
+pods||a|not found
+clusterroles|shop|a|not found
+pods|shop||"" cannot be a name
+pods|shop|..|".." cannot be a name
+pods|shop|a/b|"a/b" cannot be a name
+pods|..|a|".." cannot be a namespace
+"#;
+
     #[test]
     fn urls_are_those_of_the_api_and_odd_names_are_not_sent() {
-        let pods = ApiResource::new("v1", "Pod", "pods", Namespaced);
-        let roles = ApiResource::new(
-            "rbac.authorization.k8s.io/v1",
-            "ClusterRole",
-            "clusterroles",
-            Cluster,
-        );
-        let missing = || Err(StoreError::NotFound);
-        let refused = |text: &str, what: &str| {
-            Err(StoreError::Refused {
-                code: 400,
-                message: format!("{text:?} cannot be a {what}"),
-                retry_after: None,
-            })
-        };
-        for (resource, namespace, name, expected) in [
-            (&pods, "shop", "a", Ok("/api/v1/namespaces/shop/pods/a")),
-            (
-                &roles,
-                "",
-                "system:a",
-                Ok("/apis/rbac.authorization.k8s.io/v1/clusterroles/system:a"),
-            ),
-            (
-                &roles,
-                "",
-                "a b?c#d",
-                Ok("/apis/rbac.authorization.k8s.io/v1/clusterroles/a%20b%3Fc%23d"),
-            ),
-            (&pods, "", "a", missing()),
-            (&roles, "shop", "a", missing()),
-            (&pods, "shop", "", refused("", "name")),
-            (&pods, "shop", "..", refused("..", "name")),
-            (&pods, "shop", "a/b", refused("a/b", "name")),
-            (&pods, "..", "a", refused("..", "namespace")),
-        ] {
+        let group = "rbac.authorization.k8s.io/v1";
+        let resources = [
+            ApiResource::new("v1", "Pod", "pods", Namespaced),
+            ApiResource::new(group, "ClusterRole", "clusterroles", Cluster),
+        ];
+        for row in ROWS.trim().lines() {
+            let [resource, namespace, name, expected] = row.split('|').collect::<Vec<_>>()[..] else {
+                panic!("{row}")
+            };
+            let resource = resources.iter().find(|known| *known.resource == *resource);
             let address = Address {
-                resource,
+                resource: resource.expect(row),
                 namespace,
                 name,
             };
-            let got = object(address, None);
-            let got = got.as_ref().map(Url::as_str).map_err(StoreError::clone);
-            assert_eq!(got, expected, "{namespace:?} {name:?}");
+            let got = match object(address, None) {
+                Ok(url) => url.0,
+                Err(StoreError::Refused {
+                    code: 400, message, ..
+                }) => message,
+                Err(error) => {
+                    assert_eq!(error, StoreError::NotFound, "{row}");
+                    "not found".to_owned()
+                }
+            };
+            assert_eq!(got, expected, "{row}");
         }
         let url = Url::path("/apis").query("a", "b&c").query("d", "e=");
         assert_eq!(url.as_str(), "/apis?a=b%26c&d=e%3D");

@@ -138,11 +138,8 @@ const NAMES: [&str; 5] = [
 
 /// A cluster in which both claims and the namespace `closed` have been deleted.
 async fn cluster() -> Cluster {
-    let cluster = Cluster::builder()
-        .without_collector()
-        .yaml(OBJECTS)
-        .build()
-        .expect("valid");
+    let builder = Cluster::builder().without_collector().yaml(OBJECTS);
+    let cluster = builder.build().expect("valid");
     let options = DeleteParams::default();
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.client(), "shop");
     for name in ["used", "free"] {
@@ -165,9 +162,8 @@ fn named<K>(objects: Vec<K>) -> impl Iterator<Item = String>
 where
     K: Resource<DynamicType = ()>,
 {
-    objects
-        .into_iter()
-        .map(|object| format!("{}/{}", K::kind(&()), object.name_any()))
+    let objects = objects.into_iter();
+    objects.map(|object| format!("{}/{}", K::kind(&()), object.name_any()))
 }
 
 /// `Kind/name` of the remaining objects of the test.
@@ -220,14 +216,11 @@ fn is_allowed(entry: &Entry, rules: &[PolicyRule]) -> bool {
     rules.iter().any(|rule| {
         if entry.verb == Verb::NonResource {
             let path = entry.resource.split('?').next().unwrap_or_default();
-            return rule
-                .non_resource_urls
-                .iter()
-                .flatten()
-                .any(|url| match url.strip_suffix('*') {
-                    Some(prefix) => path.starts_with(prefix),
-                    None => url == path,
-                });
+            let mut urls = rule.non_resource_urls.iter().flatten();
+            return urls.any(|url| match url.strip_suffix('*') {
+                Some(prefix) => path.starts_with(prefix),
+                None => url == path,
+            });
         }
         let is_named = rule.resource_names.is_none() || has(&rule.resource_names, &entry.name);
         has(&rule.api_groups, &entry.group)
@@ -268,23 +261,17 @@ async fn selected_controllers_run_with_a_custom_one_and_the_generated_rules() {
     }
     // Watches deliver whole objects: an object that is not written is never read.
     let reads = cluster.audit().by("kubegc").verb(Verb::Get);
-    assert!(
-        reads.name("running").is_empty() && reads.name("settings").is_empty(),
-        "{reads}"
-    );
+    let is_unread = |name| reads.name(name).is_empty();
+    assert!(is_unread("running") && is_unread("settings"), "{reads}");
     let events = cluster.find_all::<Event>();
-    let event = events
-        .iter()
-        .find(|event| event.involved_object.name.as_deref() == Some("evicted"))
-        .expect("the eviction is recorded");
+    let mut events = events.iter();
+    let event = events.find(|event| event.involved_object.name.as_deref() == Some("evicted"));
+    let event = event.expect("the eviction is recorded");
     assert_eq!(event.reason.as_deref(), Some("TaintManagerEviction"));
     assert_eq!(event.type_.as_deref(), Some("Normal"));
     assert_eq!(event.involved_object.api_version.as_deref(), Some("v1"));
-    let source = event
-        .source
-        .as_ref()
-        .and_then(|source| source.component.as_deref());
-    assert_eq!(source, Some("taint-eviction-controller"));
+    let source = event.source.as_ref().expect("a source");
+    assert_eq!(source.component.as_deref(), Some("taint-eviction-controller"));
     let mut controllers = select_controllers(KubernetesVersion::LATEST, &NAMES).expect("known");
     controllers.push(Arc::new(Scratch));
     let yaml = rbac::for_controllers(&controllers, "kube-system", "kubegc-controllers");
@@ -303,11 +290,8 @@ async fn selected_controllers_run_with_a_custom_one_and_the_generated_rules() {
 #[tokio::test(start_paused = true)]
 async fn a_forbidden_resource_stops_only_the_controllers_that_need_it() {
     let cluster = cluster().await;
-    let rule = Rule::new(Fault::status(403))
-        .on(Verb::List)
-        .resource("nodes")
-        .client("kubegc");
-    cluster.faults().add(rule.always());
+    let rule = Rule::new(Fault::status(403)).on(Verb::List).resource("nodes");
+    cluster.faults().add(rule.client("kubegc").always());
     let (logs, _guard) = Logs::capture();
     let running = Running::start(|stop| manager(&cluster).run(stop));
     sleep(Duration::from_secs(120)).await;
@@ -356,10 +340,8 @@ async fn a_term_ends_with_leadership_and_another_begins() {
     assert!(!remaining(&cluster).contains("PersistentVolumeClaim/free"));
     leads.send_replace(false);
     sleep(Duration::from_secs(30)).await;
-    assert!(
-        remaining(&cluster).contains("Job/report"),
-        "it expired while there was no leader"
-    );
+    let is_left = remaining(&cluster).contains("Job/report");
+    assert!(is_left, "it expired while there was no leader");
     leads.send_replace(true);
     sleep(Duration::from_secs(5)).await;
     assert!(!remaining(&cluster).contains("Job/report"));

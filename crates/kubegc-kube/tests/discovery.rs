@@ -140,11 +140,8 @@ fn check(discovered: &Discovered, form: &str) {
             .by_resource(group, version, resource)
             .map(|kind| &catalog[kind])
     };
-    assert_eq!(
-        catalog.len(),
-        9,
-        "{form}: subresources are left out, stale versions too, and so is a second resource of a kind"
-    );
+    // Subresources are left out, stale versions too, and so is a second resource of a kind.
+    assert_eq!(catalog.len(), 9, "{form}");
     assert!(find("metrics.k8s.io", "v1beta1", "nodes").is_none(), "{form}");
     for (group, version, resource, preferred, collectable, custom) in [
         ("", "v1", "pods", true, true, false),
@@ -157,19 +154,13 @@ fn check(discovered: &Discovered, form: &str) {
     ] {
         let found = find(group, version, resource).unwrap_or_else(|| panic!("{form}: {resource} is there"));
         let got = (found.preferred, found.verbs.collectable(), found.custom);
-        assert_eq!(
-            got,
-            (preferred, collectable, custom),
-            "{form}: {group}/{version} {resource}"
-        );
+        let expected = (preferred, collectable, custom);
+        assert_eq!(got, expected, "{form}: {group}/{version} {resource}");
     }
     let jobs = find("batch", "v1", "jobs").expect("there");
     let pods = find("", "v1", "pods").expect("there");
-    assert_eq!(
-        jobs.default_deletion,
-        DefaultDeletion::Orphan,
-        "{form}: fields of built-in kinds that discovery does not have"
-    );
+    // Fields of built-in kinds that discovery does not have.
+    assert_eq!(jobs.default_deletion, DefaultDeletion::Orphan, "{form}");
     assert!(pods.delete_returns_object && pods.verbs.list, "{form}");
     assert!(!find("", "v1", "nodes").expect("there").is_namespaced(), "{form}");
 }
@@ -181,12 +172,9 @@ async fn g10_aggregated_discovery_takes_two_requests() {
     let mut lines = script.lines();
     lines.sort();
     assert_eq!(lines, ["GET /api", "GET /apis"]);
-    assert!(
-        script
-            .requests()
-            .iter()
-            .all(|request| request.accept.contains("as=APIGroupDiscoveryList"))
-    );
+    let requests = script.requests();
+    let is_aggregated = |request: &RecordedRequest| request.accept.contains("as=APIGroupDiscoveryList");
+    assert!(requests.iter().all(is_aggregated));
 }
 
 #[tokio::test(start_paused = true)]
@@ -197,10 +185,8 @@ async fn g10_servers_without_it_get_one_request_for_each_group_version() {
         "application/json" => classic(request),
         _ => Some(status(406)),
     });
-    check(
-        &discover(&refusing).await.expect("discovered"),
-        "classic, after a refusal",
-    );
+    let discovered = discover(&refusing).await.expect("discovered");
+    check(&discovered, "classic, after a refusal");
 }
 
 #[tokio::test(start_paused = true)]
@@ -211,11 +197,8 @@ async fn one_form_of_discovery_may_be_absent_but_not_unknown() {
             _ => Some(respond(200, &aggregated(true))),
         });
         let discovered = discover(&script).await;
-        assert_eq!(
-            discovered.is_ok(),
-            expected,
-            "{code}: dropping all groups because of a passing failure"
-        );
+        // A passing failure must not drop all groups.
+        assert_eq!(discovered.is_ok(), expected, "{code}");
         if let Ok(discovered) = discovered {
             assert_eq!(discovered.catalog.len(), 3);
         }

@@ -22,12 +22,8 @@ const POLICIES: [&str; 3] = ["Background", "Foreground", "Orphan"];
 
 fn owner<K: Resource<DynamicType = ()>>(of: &K) -> OwnerReference {
     OwnerReference {
-        api_version: K::api_version(&()).into_owned(),
-        kind: K::kind(&()).into_owned(),
-        name: of.name_any(),
-        uid: of.uid().expect("stored"),
-        controller: None,
         block_owner_deletion: Some(true),
+        ..of.owner_ref(&()).expect("stored")
     }
 }
 
@@ -64,15 +60,10 @@ async fn delete_root(client: &Client, policy: &str) {
 
 /// The names of all config maps and secrets.
 fn names(cluster: &Cluster) -> BTreeSet<String> {
-    let maps = cluster
-        .find_all::<ConfigMap>()
-        .into_iter()
-        .map(|map| map.name_any());
-    let secrets = cluster
-        .find_all::<Secret>()
-        .into_iter()
-        .map(|secret| secret.name_any());
-    maps.chain(secrets).collect()
+    let maps = cluster.find_all::<ConfigMap>().into_iter();
+    let secrets = cluster.find_all::<Secret>().into_iter();
+    let secrets = secrets.map(|secret| secret.name_any());
+    maps.map(|map| map.name_any()).chain(secrets).collect()
 }
 
 fn collector(cluster: &Cluster) -> GarbageCollector {
@@ -90,21 +81,17 @@ async fn a_cascade_completes_under_all_three_policies() {
             sleep(Duration::from_secs(5)).await;
             delete_root(&client, policy).await;
             sleep(Duration::from_secs(20)).await;
-            let left = if policy == "Orphan" {
-                set(&["middle", "leaf", "other"])
-            } else {
-                set(&["other"])
+            let left: &[&str] = match policy {
+                "Orphan" => &["middle", "leaf", "other"],
+                _ => &["other"],
             };
-            assert_eq!(names(&cluster), left, "{version} {policy}");
+            assert_eq!(names(&cluster), set(left), "{version} {policy}");
             if let Some(middle) = cluster.find::<Secret>("shop", "middle") {
                 assert!(middle.owner_references().is_empty(), "{version}: it was released");
             }
             let summary = collecting.end().await;
-            assert_eq!(
-                (summary.terms, summary.writes_failed),
-                (1, 0),
-                "{version} {policy}"
-            );
+            assert_eq!(summary.terms, 1, "{version} {policy}");
+            assert_eq!(summary.writes_failed, 0, "{version} {policy}");
             assert!(summary.writes > 0 && summary.unsynced.is_empty(), "{summary:?}");
         }
     }
@@ -118,22 +105,12 @@ async fn a_former_leader_starts_no_write_and_loses_no_response() {
     for at in 0..60 {
         create::<Secret>(&client, "shop", &format!("dependent-{at}"), vec![owner(&root)]).await;
     }
-    cluster.faults().add(
-        Rule::new(Fault::Delay(Duration::from_secs(1)))
-            .on(Verb::Delete)
-            .client("kubegc")
-            .always(),
-    );
+    let slow = Rule::new(Fault::Delay(Duration::from_secs(1))).on(Verb::Delete);
+    cluster.faults().add(slow.client("kubegc").always());
     let (leads, leading) = watch::channel(false);
     let running = Running::start(|stop| collector(&cluster).run_while_leading(leading, stop));
     sleep(Duration::from_secs(60)).await;
-    assert!(
-        cluster
-            .audit()
-            .by("kubegc")
-            .filter(|entry| entry.is_write())
-            .is_empty()
-    );
+    assert!(cluster.audit().by("kubegc").writes().is_empty());
     leads.send_replace(true);
     sleep(Duration::from_secs(5)).await;
     delete_root(&client, "Foreground").await;
@@ -182,9 +159,8 @@ async fn a_snapshot_declares_the_kinds_that_it_listed_complete() {
         let rule = Rule::new(Fault::status(code)).on(Verb::List).resource(resource);
         cluster.faults().add(rule.always());
     }
-    let snapshot = snapshot(&me, &SnapshotOptions::default())
-        .await
-        .expect("a snapshot");
+    let mut options = SnapshotOptions::default();
+    let snapshot = snapshot(&me, &options).await.expect("a snapshot");
     let of = |group: &str, kind: &str| snapshot.completeness.of(group, kind);
     for (group, kind, complete) in [
         ("", "ConfigMap", true),
@@ -197,24 +173,16 @@ async fn a_snapshot_declares_the_kinds_that_it_listed_complete() {
         ("", "Binding", false),
         ("example.com", "Widget", false),
     ] {
-        assert_eq!(
-            of(group, kind).is_complete(),
-            complete,
-            "{kind}: {:?}",
-            of(group, kind)
-        );
+        let got = of(group, kind);
+        assert_eq!(got.is_complete(), complete, "{kind}: {got:?}");
     }
-    assert!(
-        format!("{:?}", of("", "Secret")).contains("forbidden"),
-        "{:?}",
-        of("", "Secret")
-    );
+    let secrets = format!("{:?}", of("", "Secret"));
+    assert!(secrets.contains("forbidden"), "{secrets}");
     let shop = snapshot.find("", "Namespace", "", "shop").expect("there");
     assert!(shop.details().is_some(), "namespaces are read whole");
     let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
     assert!(leaf.details().is_none(), "only metadata is read of others");
     assert!(snapshot.findings.is_empty(), "{:?}", snapshot.findings);
-    let mut options = SnapshotOptions::default();
     options.whole = true;
     let snapshot = kubegc_kube::snapshot(&me, &options).await.expect("a snapshot");
     let leaf = snapshot.find("", "ConfigMap", "shop", "leaf").expect("there");
@@ -231,9 +199,8 @@ async fn a_snapshot_omits_kinds_that_the_collector_of_the_version_ignores() {
         ("1.36.0", false),
     ] {
         let cluster = cluster(version);
-        let snapshot = snapshot(&cluster.client(), &SnapshotOptions::default())
-            .await
-            .expect("a snapshot");
+        let snapshot = snapshot(&cluster.client(), &SnapshotOptions::default()).await;
+        let snapshot = snapshot.expect("a snapshot");
         let of = |group: &str| snapshot.completeness.of(group, "Event").is_complete();
         assert_eq!((of(""), of("events.k8s.io")), (false, complete), "{version}");
     }

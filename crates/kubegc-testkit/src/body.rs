@@ -67,7 +67,6 @@ pub(crate) fn watched(
     }))
 }
 
-/// A watch as far as it has been read.
 struct WatchBody {
     inner: Arc<Inner>,
     number: u64,

@@ -173,7 +173,6 @@ fn sorted(
     objects.collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The state of an object on a server.
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
     let audit = &*state.audit;
     let world = World { server, audit, plane };
@@ -209,7 +208,7 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     };
     let meta = &stored.meta;
     fate.object.uid = Some(meta.uid.clone());
-    let collector = plane.collects.then(|| plane.control.collector());
+    let collector = plane.collects().then(|| plane.control.collector());
     let retry_of = |uid: &Uid| collector?.retry(uid);
     let owners = meta.owner_references.iter().map(|reference| Owner {
         reference: reference.clone(),
@@ -246,7 +245,6 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
 /// From which similarity on a kind is offered, up to 1 for equal names.
 const SIMILARITY_MIN: f64 = 0.8;
 
-/// A server with its control plane, and the requests so far.
 struct World<'a> {
     server: &'a ApiServer,
     plane: &'a Plane,
@@ -307,8 +305,10 @@ impl<'a> World<'a> {
         }
         let resource = kind.map(|kind| &self.server.catalog()[kind]);
         if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {
-            let own = stored.at(&["spec", "finalizers"]).and_then(Value::as_array);
-            let own = own.into_iter().flatten().filter_map(Value::as_str);
+            let own = stored
+                .list_at(&["spec", "finalizers"])
+                .iter()
+                .filter_map(Value::as_str);
             finalizers.extend(own.map(Arc::from));
             blocked_by.extend(self.content(&stored.meta.name));
         }
@@ -517,7 +517,7 @@ fn deleted_once(plane: &Plane, fate: &Fate) -> Vec<String> {
 }
 
 fn acts(plane: &Plane, what: &str) -> String {
-    if plane.collects {
+    if plane.collects() {
         what.to_owned()
     } else {
         format!("{what}; this cluster runs no collector, a real one does")

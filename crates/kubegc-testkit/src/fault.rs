@@ -31,20 +31,11 @@ pub enum Fault {
     /// It arrives late, by the cluster's clock.
     Delay(Duration),
     /// A watch ends, as API servers end them now and then. Other requests are not affected.
-    EndWatch {
-        /// After how many events.
-        after_events: u32,
-    },
+    EndWatch { after_events: u32 },
     /// The connection of a watch breaks. Other requests are not affected.
-    BreakWatch {
-        /// After how many events.
-        after_events: u32,
-    },
+    BreakWatch { after_events: u32 },
     /// A watch gets the error that its version is too old (410), and ends. Other requests are not affected.
-    ExpireWatch {
-        /// After how many events.
-        after_events: u32,
-    },
+    ExpireWatch { after_events: u32 },
 }
 
 impl Fault {

@@ -25,7 +25,6 @@ use crate::{
     terms::{self, Election, Terms},
 };
 
-/// Decides whether a write may be sent.
 type WriteGuard = Arc<dyn Fn(&Cache, &Request) -> Result<(), Reason> + Send + Sync>;
 
 /// Controllers of `kubegc-controllers` for a live API server, in the place of those in

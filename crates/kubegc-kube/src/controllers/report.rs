@@ -21,7 +21,6 @@ pub(super) struct Reporter {
     events: Option<mpsc::Sender<Event>>,
     /// The built-in kinds, for the apiVersion of the objects of Events.
     builtin: Resources,
-    /// Number of consecutive list or watch failures of each resource.
     failures: BTreeMap<Resource, u32>,
 }
 
@@ -147,7 +146,6 @@ impl Reporter {
     }
 }
 
-/// Counts what upstream's controllers count themselves.
 fn count_as_upstream(performed: &Performed) {
     let Request::Delete { object, .. } = &performed.request else {
         return;

@@ -14,7 +14,6 @@ pub(super) struct Kind {
     pub(super) kind: String,
 }
 
-/// The core group, in the form of the named groups.
 pub(super) fn core_group(served: APIVersions) -> APIGroup {
     let versions = served.versions.into_iter();
     let versions = versions.map(|version| GroupVersionForDiscovery {

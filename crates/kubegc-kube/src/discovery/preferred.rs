@@ -19,7 +19,6 @@ pub(super) struct Group {
 
 pub(super) struct Version {
     pub(super) version: String,
-    /// The resources, or the error if they could not be discovered.
     pub(super) resources: Result<Vec<ApiResource>, String>,
 }
 

@@ -31,7 +31,6 @@ use crate::{
 const PAGE_OBJECTS: &str = "500";
 /// Maximum number of restarts of a list because its next page was too old.
 const RESTARTS_MAX: u32 = 3;
-/// The name under which fields are written.
 const FIELD_MANAGER: &str = "kubegc";
 
 const META: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";

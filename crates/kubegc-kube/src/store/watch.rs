@@ -30,7 +30,6 @@ pub(super) fn seconds(resource: &str) -> u64 {
     SECONDS_MIN + hash % SECONDS_SPREAD
 }
 
-/// Reads the object of a watch event.
 pub(super) type ReadObject<T> = fn(&[u8], &mut Texts) -> Result<T, String>;
 
 pub(super) struct Watch<T> {

@@ -127,7 +127,6 @@ pub(super) fn document_of(line: &[u8], _texts: &mut Texts) -> Result<Vec<u8>, St
     Ok(event.object.to_string().into_bytes())
 }
 
-/// The content of a line of a watch.
 pub(crate) enum Line<T> {
     Item(WatchItem<T>),
     /// The server ended the watch with this status.

@@ -1,6 +1,11 @@
 //! The builder of a cluster: release, initial objects, seed and assumptions.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 #[cfg(feature = "kube")]
 use kube::CustomResourceExt;
@@ -9,12 +14,17 @@ use kubegc_control_plane::{
     workloads::{Workloads, ready_node},
 };
 use kubegc_core::{Catalog, FieldError, KubernetesVersion, ResourceVersion, Timestamp, Uid};
-use kubegc_sim::{ApiServer, Manifest, Response, Settings, StoredObject};
+use kubegc_sim::{ApiServer, Manifest, Response, Settings, SharedApiServer, StoredObject};
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Cluster, Plane};
-use crate::clock::{ClusterClock, machine_time, tokio_is_paused};
+use super::{Cluster, Inner, Plane, State, pulse::Pulse};
+use crate::{
+    clock::{ClusterClock, machine_time, tokio_is_paused},
+    fault::Faults,
+    nodes::log::Handlers,
+};
 
 /// The initial state and settings of a [`Cluster`]. Made by [`Cluster::builder`].
 ///
@@ -48,11 +58,11 @@ pub struct Builder {
     objects: Vec<Result<Value, BuildError>>,
     start: Option<Timestamp>,
     settings: Settings,
-    pub(super) collects: bool,
-    pub(super) assumptions: Assumptions,
+    collects: bool,
+    assumptions: Assumptions,
     workloads: Option<Workloads>,
-    pub(super) calls_max: u64,
-    pub(super) patience: Duration,
+    calls_max: u64,
+    patience: Duration,
     follow: Option<bool>,
 }
 
@@ -104,7 +114,6 @@ impl fmt::Debug for BuildError {
 /// run.
 const START: Timestamp = Timestamp::from_secs(1_767_225_600);
 
-/// The namespaces that every cluster has.
 const NAMESPACES: [&str; 4] = ["default", "kube-node-lease", "kube-public", "kube-system"];
 
 impl Default for Builder {
@@ -323,8 +332,13 @@ impl Builder {
                 accepted(server.update_subresource(kind, "", &name, "", node), &name)?;
             }
         }
-        let workloads = self.workloads.clone().map(Arc::new);
-        let plane = Plane::new(&server, self.collects, &self.assumptions, workloads);
+        let settings = kubegc_control_plane::Settings {
+            collector_runs: self.collects,
+            assumptions: Arc::new(self.assumptions.clone()),
+            workloads: self.workloads.clone().map(Arc::new),
+            ..kubegc_control_plane::Settings::new(self.version)
+        };
+        let plane = Plane::new(&server, settings);
         objects.sort_by_key(|object| match object["kind"].as_str() {
             Some("Namespace") => 0,
             Some("CustomResourceDefinition") => 1,
@@ -340,7 +354,29 @@ impl Builder {
         // The initial objects exist before the webhooks.
         server.call_webhooks();
         let clock = ClusterClock::new(start, follow);
-        Ok(Cluster::start(server, plane, clock, start, &self))
+        let state = State {
+            plane,
+            audit: Vec::new(),
+            is_settled: true,
+            faults: Faults::default(),
+            access: Arc::default(),
+            nodes: Handlers::default(),
+            requests: BTreeMap::new(),
+            watches: BTreeMap::new(),
+            ended: BTreeSet::new(),
+            numbers: 0,
+        };
+        Ok(Cluster {
+            inner: Arc::new(Inner {
+                shared: SharedApiServer::with_clock(server, Arc::new(clock.clone())),
+                clock,
+                began: start,
+                state: Mutex::new(state),
+                pulse: Pulse::default(),
+                calls_max: self.calls_max,
+                patience: self.patience,
+            }),
+        })
     }
 }
 

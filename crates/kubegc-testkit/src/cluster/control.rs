@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use kubegc_control_plane::{
-    Act, Actor, Assumptions, ControlPlane, Refusal, Settings, Step, StepResult, workloads::Workloads,
-};
+use kubegc_control_plane::{Act, Actor, ControlPlane, Refusal, Settings, Step, StepResult};
 use kubegc_core::Timestamp;
 use kubegc_objects::{Operation, Request, Response};
 use kubegc_sim::ApiServer;
@@ -19,8 +17,7 @@ use crate::{
 #[derive(Clone)]
 pub(crate) struct Plane {
     pub(crate) control: ControlPlane,
-    pub(crate) collects: bool,
-    pub(super) workloads: Option<Arc<Workloads>>,
+    pub(super) settings: Settings,
     /// Number of its steps that are already in the audit.
     audited_steps: usize,
     /// The server's revision and time when it last had nothing to do.
@@ -28,7 +25,6 @@ pub(crate) struct Plane {
 }
 
 pub(crate) enum ClusterStep {
-    /// A request was made.
     Requested(Arc<Entry>),
     /// It processed an event or a key without a request.
     Worked,
@@ -52,25 +48,17 @@ impl Idle {
 }
 
 impl Plane {
-    pub(crate) fn new(
-        server: &ApiServer,
-        collects: bool,
-        assumptions: &Assumptions,
-        workloads: Option<Arc<Workloads>>,
-    ) -> Self {
-        let settings = Settings {
-            collector_runs: collects,
-            assumptions: Arc::new(assumptions.clone()),
-            workloads: workloads.clone(),
-            ..Settings::new(server.version())
-        };
+    pub(super) fn new(server: &ApiServer, settings: Settings) -> Self {
         Self {
-            control: ControlPlane::new(server, settings),
-            collects,
-            workloads,
+            control: ControlPlane::new(server, settings.clone()),
+            settings,
             audited_steps: 0,
             idle_at: None,
         }
+    }
+
+    pub(crate) const fn collects(&self) -> bool {
+        self.settings.collector_runs
     }
 
     /// Whether it has processed everything that is due now.
@@ -193,7 +181,8 @@ impl Inner {
     fn replace(&self, collects: bool) {
         self.shared.with(|server| {
             let plane = &mut self.state.lock().plane;
-            *plane = Plane::new(server, collects, &self.assumptions, plane.workloads.take());
+            plane.settings.collector_runs = collects;
+            *plane = Plane::new(server, plane.settings.clone());
         });
         self.pulse.beat();
     }
@@ -213,7 +202,7 @@ impl Cluster {
 
     /// Whether a collector runs.
     pub fn has_collector(&self) -> bool {
-        self.inner.state.lock().plane.collects
+        self.inner.state.lock().plane.collects()
     }
 
     /// Waits until the tasks of the runtime are idle, then makes the control plane perform one request.

@@ -20,9 +20,8 @@ use std::{
 
 #[cfg(feature = "kube")]
 use kube::Resource;
-use kubegc_control_plane::Assumptions;
 use kubegc_core::{Clock, KubernetesVersion, Timestamp};
-use kubegc_sim::{Admission, AdmissionHook, ApiServer, Converter, SharedApiServer};
+use kubegc_sim::{Admission, AdmissionHook, Converter, SharedApiServer};
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
 
@@ -72,7 +71,6 @@ pub(crate) struct Inner {
     pub(crate) began: Timestamp,
     pub(crate) state: Mutex<State>,
     pub(crate) pulse: Pulse,
-    assumptions: Assumptions,
     calls_max: u64,
     patience: Duration,
 }
@@ -155,39 +153,6 @@ impl Cluster {
     /// A builder for the initial state and settings of a cluster.
     pub fn builder() -> Builder {
         Builder::default()
-    }
-
-    fn start(
-        server: ApiServer,
-        plane: Plane,
-        clock: ClusterClock,
-        began: Timestamp,
-        builder: &Builder,
-    ) -> Self {
-        let shared = SharedApiServer::with_clock(server, Arc::new(clock.clone()));
-        Self {
-            inner: Arc::new(Inner {
-                shared,
-                clock,
-                began,
-                state: Mutex::new(State {
-                    plane,
-                    audit: Vec::new(),
-                    is_settled: true,
-                    faults: fault::Faults::default(),
-                    access: Arc::default(),
-                    nodes: Handlers::default(),
-                    requests: BTreeMap::new(),
-                    watches: BTreeMap::new(),
-                    ended: BTreeSet::new(),
-                    numbers: 0,
-                }),
-                pulse: Pulse::default(),
-                assumptions: builder.assumptions.clone(),
-                calls_max: builder.calls_max,
-                patience: builder.patience,
-            }),
-        }
     }
 
     /// A stored object as JSON, read without a request. The namespace is empty for cluster-scoped kinds.

@@ -13,7 +13,6 @@ pub(super) const YIELDS_BETWEEN: u32 = 8;
 /// Factor for waiting longer while a request or an unread event is pending.
 const LONGER: u32 = 10;
 
-/// State of the tasks when they became idle.
 pub(super) struct TasksIdle {
     pub(super) seen: u64,
     /// The clients and watches with unread events.
@@ -24,7 +23,7 @@ impl Inner {
     /// Yields and then pauses, until a request or another end. Returns whether there was neither.
     async fn stays_quiet(&self, yields: u32, pauses: u32, ends: impl Fn() -> bool) -> bool {
         let seen = self.pulse.count();
-        for round in 0..yields + pauses {
+        for round in 0..yields.saturating_add(pauses) {
             if self.pulse.count() != seen || ends() {
                 return false;
             }
@@ -39,8 +38,14 @@ impl Inner {
 
     /// Yields to tasks until `yields` yields in a row see no request.
     pub(super) async fn yield_to_tasks(&self, yields: u32) {
-        for _ in 0..LONGER {
-            if self.stays_quiet(yields, 0, || false).await {
+        let mut seen = self.pulse.count();
+        let mut still = 0;
+        for _ in 0..yields * LONGER {
+            tokio::task::yield_now().await;
+            let now = self.pulse.count();
+            still = if now == seen { still + 1 } else { 0 };
+            seen = now;
+            if still == yields {
                 return;
             }
         }
@@ -70,7 +75,11 @@ impl Inner {
             let unread = self.unread();
             // Clients that do not read their watches get enough time to read.
             let is_read = || self.unread().is_empty();
-            if unread.is_empty() || self.stays_quiet(YIELDS * LONGER, pauses * LONGER, is_read).await {
+            if unread.is_empty()
+                || self
+                    .stays_quiet(YIELDS * LONGER, pauses.saturating_mul(LONGER), is_read)
+                    .await
+            {
                 return Ok(TasksIdle { seen, unread });
             }
         }

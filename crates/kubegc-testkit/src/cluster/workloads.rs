@@ -12,7 +12,7 @@ impl Cluster {
     pub fn set_workloads(&self, workloads: Workloads) {
         let plane = &mut self.inner.state.lock().plane;
         plane.control.set_workloads(workloads.clone());
-        plane.workloads = Some(workloads.into());
+        plane.settings.workloads = Some(workloads.into());
         self.inner.pulse.beat();
     }
 

@@ -6,7 +6,7 @@
 //! the `prerelease-lifecycle` marks of `k8s.io/api`, and `SetDefaults_CustomResourceDefinitionSpec` and
 //! `defaultDeprecationWarning` in `apiextensions-apiserver`.
 
-use kubegc_core::{ApiResource, Behavior};
+use kubegc_core::{ApiResource, Behavior, KindId};
 use kubegc_sim::{ApiServer, version_priority};
 use serde_json::Value;
 
@@ -19,14 +19,14 @@ const VERSIONS_ARE_WARNED_OF: Behavior = Behavior::since(19, 0, "WarningHeaders,
 const BUILT_IN: &str = include_str!("deprecated.txt");
 
 /// The warning about the version of a resource, if it is deprecated.
-pub(super) fn warning(server: &ApiServer, resource: &ApiResource) -> Option<String> {
-    let version = server.version();
+pub(super) fn warning(server: &ApiServer, kind: KindId) -> Option<String> {
+    let (version, resource) = (server.version(), &server.catalog()[kind]);
     if !version.has(VERSIONS_ARE_WARNED_OF) {
         return None;
     }
     if resource.custom {
-        let definition = resources::definition_of(server, resource)?;
-        return of_definition(resources::versions(&definition), resource);
+        let definition = server.definition(kind)?;
+        return of_definition(resources::versions(definition), resource);
     }
     let api_version = resource.api_version();
     let kind = &*resource.kind;

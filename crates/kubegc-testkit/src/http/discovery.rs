@@ -4,7 +4,9 @@ use std::{cmp::Reverse, collections::BTreeMap};
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::HeaderMap;
-use kubegc_core::{ApiResource, Behavior, KubernetesVersion, identity::join_api_version, version::behavior};
+use kubegc_core::{
+    ApiResource, Behavior, KindId, KubernetesVersion, identity::join_api_version, version::behavior,
+};
 use kubegc_sim::{ApiServer, Subresource, version_priority};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -84,7 +86,7 @@ fn entries(server: &ApiServer, group: &str, version: &str) -> (Vec<Value>, bool)
     for (kind, resource) in served(server) {
         if *resource.group == *group && *resource.version == *version {
             is_custom |= resource.custom;
-            entries.push(resource_json(server, resource));
+            entries.push(resource_json(server, kind));
             let parts = resources::parts(server, kind);
             entries.extend(parts.iter().map(|part| part_json(resource, part)));
         }
@@ -185,8 +187,8 @@ fn group_json(group: &Group<'_>) -> Value {
     json!({"name": group.name, "versions": versions, "preferredVersion": preferred})
 }
 
-fn resource_json(server: &ApiServer, resource: &ApiResource) -> Value {
-    let names = resources::of(server, resource);
+fn resource_json(server: &ApiServer, kind: KindId) -> Value {
+    let (resource, names) = (&server.catalog()[kind], resources::of(server, kind));
     let mut entry = json!({
         "name": &*resource.resource,
         "singularName": names.singular,
@@ -199,7 +201,7 @@ fn resource_json(server: &ApiServer, resource: &ApiResource) -> Value {
             entry[key] = names.into();
         }
     }
-    if let Some(hash) = storage_version_hash(server, resource) {
+    if let Some(hash) = storage_version_hash(server, kind) {
         entry["storageVersionHash"] = hash.into();
     }
     entry
@@ -212,13 +214,13 @@ const STORAGE_VERSION_HASHES_ARE_SERVED: Behavior = Behavior::since(15, 0, "Stor
 ///
 /// # Upstream
 /// `StorageVersionHash` in `apiserver/pkg/endpoints/discovery/storageversionhash.go`, 1.20.2.
-fn storage_version_hash(server: &ApiServer, resource: &ApiResource) -> Option<String> {
+fn storage_version_hash(server: &ApiServer, kind: KindId) -> Option<String> {
+    let resource = &server.catalog()[kind];
     if !resource.verbs.watch || !server.version().has(STORAGE_VERSION_HASHES_ARE_SERVED) {
         return None;
     }
     let (group, version) = if resource.custom {
-        let definition = resources::definition_of(server, resource)?;
-        let mut versions = resources::versions(&definition).iter();
+        let mut versions = resources::versions(server.definition(kind)?).iter();
         let stored = versions.find(|version| version["storage"] == true)?;
         (resource.group.to_string(), stored["name"].as_str()?.to_owned())
     } else {

@@ -131,7 +131,7 @@ pub fn respond_as(
     user: &str,
     rules: &AccessRules,
 ) -> ApiResponse {
-    let reply = match route(server, call, request, Requester { user, rules }) {
+    let mut reply = match route(server, call, request, Requester { user, rules }) {
         Ok(Outcome::Node(node)) => return ApiResponse::Node(node),
         Ok(Outcome::Stream(watch)) => {
             let mut head = http::Response::new(());
@@ -144,10 +144,11 @@ pub fn respond_as(
     };
     // A refusal is in the encoding that the client accepts, else in JSON: see `WriteObjectNegotiated` in
     // https://github.com/kubernetes/apiserver/blob/v0.36.0/pkg/endpoints/handlers/responsewriters/writers.go
-    let reply = match accept::plain(request.headers()) {
-        Ok(encoding) if reply.code >= 400 => reply.encoded(encoding),
-        _ => reply,
-    };
+    if reply.code >= 400
+        && let Ok(encoding) = accept::plain(request.headers())
+    {
+        reply = reply.encoded(encoding);
+    }
     ApiResponse::Whole(reply.into_http())
 }
 
@@ -182,7 +183,7 @@ fn route(
         return node::respond(server, call, &query);
     }
     let deprecation = match &*call.subresource {
-        "" | "status" => deprecated::warning(server, &server.catalog()[kind]),
+        "" | "status" => deprecated::warning(server, kind),
         _ => None,
     };
     let outcome = respond_with(server, call, kind, &query, request, requester);
@@ -220,14 +221,14 @@ fn respond_with(
             Err(why) if !call.verb.is_write() => return Err(why),
             rows => rows.unwrap_or_default(),
         };
-        let declared = resources::printer_columns(server, &resource);
+        let declared = resources::printer_columns(server, kind);
         table = Table::new(server.version(), &resource, &declared, rows);
     }
     let view = View {
         version: server.version(),
         form,
         encoding,
-        list_kind: resources::of(server, &resource).list_kind,
+        list_kind: resources::of(server, kind).list_kind,
         resource,
         table,
     };

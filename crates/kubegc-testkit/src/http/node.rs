@@ -8,7 +8,6 @@
 use bytes::Bytes;
 use kubegc_core::Timestamp;
 use kubegc_sim::{ApiServer, StoredObject};
-use serde_json::Value;
 
 use super::{
     Call, Outcome,
@@ -144,8 +143,7 @@ fn log_options(server: &ApiServer, call: &Call, query: &Query) -> Result<LogRequ
 }
 
 fn names<'a>(pod: &'a StoredObject, key: &str) -> Vec<&'a str> {
-    let containers = pod.at(&["spec", key]).and_then(Value::as_array);
-    let containers = containers.into_iter().flatten();
+    let containers = pod.list_at(&["spec", key]).iter();
     containers
         .filter_map(|container| container.get("name")?.as_str())
         .collect()
@@ -186,11 +184,9 @@ fn unreachable(server: &ApiServer, call: &Call, target: &PodTarget) -> Reply {
         Ok(known) => known,
         Err(refusal) => return refusal.into(),
     };
-    let addresses = known.at(&["status", "addresses"]).and_then(Value::as_array);
-    let address = addresses.into_iter().flatten().next();
-    let address = address
-        .and_then(|address| address["address"].as_str())
-        .unwrap_or(node);
+    let addresses = known.list_at(&["status", "addresses"]);
+    let address = addresses.first().and_then(|address| address["address"].as_str());
+    let address = address.unwrap_or(node);
     let refused = format!("dial tcp {address}:10250: connect: connection refused");
     let message = if call.subresource == "log" {
         let path = [&*target.namespace, &target.pod, &target.container].join("/");

@@ -120,7 +120,6 @@ fn objects_at(
     Some(objects)
 }
 
-/// Namespace and name.
 fn page_key(object: &StoredObject) -> (&str, &str) {
     (&object.meta.namespace, &object.meta.name)
 }

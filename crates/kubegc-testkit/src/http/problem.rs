@@ -59,7 +59,6 @@ pub(super) fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> R
     refusal(403, "Forbidden", message, Details::new(name, group, resource))
 }
 
-/// A named object does not fit the request.
 pub(super) fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Refusal {
     let message = format!(
         "Operation cannot be fulfilled on {} {name:?}: {why}",
@@ -87,7 +86,6 @@ pub(super) fn too_large_resource_version(wanted: u64, current: u64) -> Refusal {
     refusal(504, "Timeout", message, details)
 }
 
-/// The object of a client is invalid and is not stored.
 pub(super) fn invalid(group: &str, kind: &str, name: &str, causes: &[Cause]) -> Refusal {
     let mut texts: Vec<String> = Vec::new();
     for cause in causes {

@@ -12,7 +12,6 @@ use super::{
     reply::Reply,
 };
 
-/// Performs a GET, LIST or WATCH.
 pub(super) fn respond(server: &ApiServer, request: ObjectRequest<'_>) -> Result<Outcome, Refusal> {
     let (call, kind, encoding) = (request.call, request.kind, request.view.encoding);
     if call.verb == Verb::Get {

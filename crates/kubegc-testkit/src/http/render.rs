@@ -30,7 +30,6 @@ pub(super) struct View {
     pub(super) encoding: Encoding,
     pub(super) resource: ApiResource,
     pub(super) list_kind: String,
-    /// The table that shows its objects.
     pub(super) table: Table,
 }
 
@@ -69,7 +68,6 @@ impl View {
         Ok(reply)
     }
 
-    /// One object.
     pub(super) fn object(&self, object: &StoredObject, now: Timestamp) -> Result<Value, Refusal> {
         Ok(match self.form {
             Form::Object => object.to_json(&self.resource),
@@ -82,7 +80,6 @@ impl View {
         })
     }
 
-    /// A list.
     pub(super) fn list(
         &self,
         server: &ApiServer,
@@ -134,12 +131,6 @@ impl View {
         let (release, resource) = (self.version, &self.resource);
         self.table
             .to_json(version, release, resource, metadata, objects, now)
-    }
-
-    /// One object of a watch.
-    pub(super) fn watched(&self, object: &StoredObject, now: Timestamp) -> Value {
-        // No watch begins with the one form that an object cannot take.
-        self.object(object, now).unwrap_or_default()
     }
 
     /// The requested metadata is of one object and the result a list, or the other way round.

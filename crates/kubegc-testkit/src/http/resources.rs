@@ -20,15 +20,12 @@ pub(super) struct Names {
 }
 
 /// The names of a resource. Those of a custom resource are read from its stored definition.
-pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
-    let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
-    let text = |key: &str| match &definition {
-        Some(definition) => definition.text_at(&["spec", "names", key]),
-        None => "",
-    };
-    let texts = |key: &str, built_in: &[Arc<str>]| match &definition {
+pub(super) fn of(server: &ApiServer, kind: KindId) -> Names {
+    let (resource, definition) = (&server.catalog()[kind], server.definition(kind));
+    let text = |key: &str| definition.map_or("", |definition| definition.text_at(&["spec", "names", key]));
+    let texts = |key: &str, built_in: &[Arc<str>]| match definition {
         Some(definition) => {
-            let texts = items_at(definition, &["spec", "names", key]).iter();
+            let texts = definition.list_at(&["spec", "names", key]).iter();
             let texts = texts.filter_map(Value::as_str);
             texts.map(str::to_owned).collect()
         }
@@ -49,32 +46,16 @@ pub(super) fn of(server: &ApiServer, resource: &ApiResource) -> Names {
     }
 }
 
-pub(super) fn definition_of(server: &ApiServer, resource: &ApiResource) -> Option<Arc<StoredObject>> {
-    const GROUP: &str = "apiextensions.k8s.io";
-    let definitions = ["v1", "v1beta1"]
-        .into_iter()
-        .find_map(|version| server.resolve(GROUP, version, "customresourcedefinitions").ok())?;
-    let name = format!("{}.{}", resource.resource, resource.group);
-    server.object(definitions, "", &name).cloned()
-}
-
 /// The columns that the definition of a custom resource declares for its version.
-pub(super) fn printer_columns(server: &ApiServer, resource: &ApiResource) -> Vec<Value> {
-    let definition = resource.custom.then(|| definition_of(server, resource)).flatten();
-    let mut versions = definition.iter().flat_map(|definition| versions(definition));
-    let version = versions.find(|version| version["name"] == *resource.version);
+pub(super) fn printer_columns(server: &ApiServer, kind: KindId) -> Vec<Value> {
+    let mut versions = server.definition(kind).into_iter().flat_map(|one| versions(one));
+    let version = versions.find(|version| version["name"] == *server.catalog()[kind].version);
     let columns = version.and_then(|version| version["additionalPrinterColumns"].as_array());
     columns.cloned().unwrap_or_default()
 }
 
-/// The versions that a definition has.
 pub(super) fn versions(definition: &StoredObject) -> &[Value] {
-    items_at(definition, &["spec", "versions"])
-}
-
-fn items_at<'a>(object: &'a StoredObject, path: &[&str]) -> &'a [Value] {
-    let items = object.at(path).and_then(Value::as_array);
-    items.map_or(&[], Vec::as_slice)
+    definition.list_at(&["spec", "versions"])
 }
 
 /// The served kinds, with their resources.

@@ -20,7 +20,6 @@ const SCHEMA_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+pr
 /// The media type of the response: `@` is not allowed in media types, and newer clients refuse to read it.
 const SCHEMA_ANSWERED: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
-/// Performs a request whose path names no resource.
 pub(super) fn respond(
     server: &ApiServer,
     path: &str,

@@ -185,7 +185,6 @@ fn column(line: &str, release: KubernetesVersion) -> Option<Column> {
     })
 }
 
-/// The column that a definition declares.
 fn custom_column(declared: &Value) -> Column {
     let text = |key: &str| declared[key].as_str().unwrap_or_default().to_owned();
     let path = text("jsonPath");

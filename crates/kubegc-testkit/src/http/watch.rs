@@ -177,7 +177,11 @@ impl Watch {
     /// Adds an event, or the error that ends a watch whose object is not converted.
     fn push(&mut self, server: &ApiServer, lines: &mut Lines, event_type: &str, object: &Arc<StoredObject>) {
         match server.shown(self.kind, object) {
-            Ok(object) => lines.push(event_type, self.view.watched(&object, server.now())),
+            Ok(object) => {
+                // No watch begins with the one form that an object cannot take.
+                let shown = self.view.object(&object, server.now()).unwrap_or_default();
+                lines.push(event_type, shown);
+            }
             Err(status) => {
                 self.is_over = true;
                 lines.push("ERROR", status.to_json());

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolume, Secret};
 use kube::{
     Api, Resource,
     api::{DeleteParams, PostParams},
@@ -174,12 +174,8 @@ async fn failed_requests_of_a_client_are_reported() {
     let cluster = Cluster::new();
     let a = create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
-    cluster.faults().add(
-        Rule::new(Fault::status(403))
-            .on(Verb::List)
-            .client("my-operator")
-            .times(2),
-    );
+    let refused = Rule::new(Fault::status(403)).on(Verb::List);
+    cluster.faults().add(refused.client("my-operator").times(2));
     for _ in 0..2 {
         api.list(&Default::default()).await.unwrap_err();
     }
@@ -260,16 +256,10 @@ async fn a_terminating_namespace_lists_its_remaining_content() {
     let shop = cluster.object::<Namespace>("", "shop");
     cluster.assert_stuck(&shop);
     let text = cluster.fate(&shop).to_string();
-    assert!(
-        text.starts_with("namespace/shop is terminating, waiting for kubernetes\n"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with(
-            "it is deleted once its content is deleted: configmap/a -n shop, serviceaccount/default -n shop"
-        ),
-        "{text}"
-    );
+    let state = "namespace/shop is terminating, waiting for kubernetes\n";
+    let content =
+        "it is deleted once its content is deleted: configmap/a -n shop, serviceaccount/default -n shop";
+    assert!(text.starts_with(state) && text.ends_with(content), "{text}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -303,14 +293,12 @@ metadata: {name: s, ownerReferences: [{apiVersion: shop/v1, kind: Cart, name: c,
     let b = cluster.fate(Name::of::<ConfigMap>("shop", "b"));
     assert_eq!(b.state, ObjectState::Deleted { replaced: false });
     assert_eq!(b.warnings.len(), 1, "{b}");
-    let volume = Name::of::<k8s_openapi::api::core::v1::PersistentVolume>("", "v");
+    let volume = Name::of::<PersistentVolume>("", "v");
     cluster.assert_survives(&volume);
     let text = cluster.fate(&volume).to_string();
-    assert!(
-        text.contains("its owner configmap/a is namespaced, and its dependent is cluster-scoped"),
-        "{text}"
-    );
-    let secret = cluster.fate(Name::of::<k8s_openapi::api::core::v1::Secret>("default", "s"));
+    let out_of_reach = "its owner configmap/a is namespaced, and its dependent is cluster-scoped";
+    assert!(text.contains(out_of_reach), "{text}");
+    let secret = cluster.fate(Name::of::<Secret>("default", "s"));
     assert!(secret.owners[0].retry.is_some(), "{secret}");
     assert_eq!(secret.deleted_once, ["the kind of its owner cart/c is served"]);
 }
@@ -341,10 +329,8 @@ spec:
     create(&others, &b).await;
     create(&config_maps(&cluster), &config_map("b", &[], &[])).await;
     let never = cluster.fate(Name::of::<ConfigMap>("default", "a"));
-    assert!(
-        matches!(never.state, ObjectState::NeverExisted { .. }),
-        "{never:?}"
-    );
+    let has_never_existed = matches!(never.state, ObjectState::NeverExisted { .. });
+    assert!(has_never_existed, "{never:?}");
     let there = cluster.fate(Name::of::<ConfigMap>("default", "b"));
     assert_eq!((there.state, there.requests.len()), (ObjectState::Exists, 1));
 }
@@ -413,10 +399,8 @@ async fn a_fate_belongs_to_one_uid() {
     let first = create(&api, &owned).await;
     api.create(&PostParams::default(), &owned).await.unwrap_err();
     delete(&api, "a", &DeleteParams::default()).await;
-    let refused = Rule::new(Fault::status(403))
-        .on(Verb::Create)
-        .resource("configmaps");
-    cluster.faults().add(refused);
+    let refused = Rule::new(Fault::status(403)).on(Verb::Create);
+    cluster.faults().add(refused.resource("configmaps"));
     api.create(&PostParams::default(), &owned).await.unwrap_err();
     let second = create(&api, &owned).await;
     // The dependent names the second one: the deletion of the first is not a cause.
@@ -466,29 +450,24 @@ async fn a_foreground_deletion_that_nothing_blocks_names_the_missing_flag() {
     let cluster = Cluster::new();
     let api = config_maps(&cluster);
     let a = create(&api, &config_map("a", &[], &[])).await;
+    let controller = a.controller_owner_ref(&()).unwrap();
     for name in ["b", "c", "d"] {
-        create(
-            &api,
-            &config_map(name, &[a.controller_owner_ref(&()).unwrap()], &["shop/hold"]),
-        )
-        .await;
+        let dependent = config_map(name, std::slice::from_ref(&controller), &["shop/hold"]);
+        create(&api, &dependent).await;
     }
     delete(&api, "a", &DeleteParams::foreground()).await;
     let settled = cluster.settle().await.unwrap();
-    let patch = settled.calls.verb(Verb::Patch).to_string();
     assert_eq!(
-        patch,
+        settled.calls.verb(Verb::Patch).to_string(),
         "+0s garbage-collector patch configmaps default/a -> 200 because none of its 3 dependents blocks its \
          deletion: blockOwnerDeletion is not set in their owner references\n"
     );
     // The failing assertion names the reason to a test that expects the owner to wait.
     let text = message(|| cluster.assert_stuck(&a));
-    assert!(
-        text.starts_with("configmap/a -n default\n  expected: terminating"),
-        "{text}"
-    );
-    assert!(
-        text.contains("blockOwnerDeletion is not set in their owner references"),
-        "{text}"
-    );
+    for part in [
+        "configmap/a -n default\n  expected: terminating",
+        "blockOwnerDeletion is not set in their owner references",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
 }

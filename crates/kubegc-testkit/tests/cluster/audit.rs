@@ -7,28 +7,31 @@ use kube::{
 };
 use kubegc_testkit::{Cluster, Fault, Rule, http::Verb};
 
-use crate::support::{config_map, create, delete};
+use crate::support::{config_map, create, delete, dry_run};
+
+/// A ConfigMap whose name the server generates.
+fn generated() -> ConfigMap {
+    let mut generated = config_map("", &[], &[]);
+    generated.metadata.name = None;
+    generated.metadata.generate_name = Some("gen-".to_owned());
+    generated
+}
 
 #[tokio::test(start_paused = true)]
 async fn every_request_is_a_line() {
     let cluster = Cluster::new();
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("one/v1"));
     create(&api, &config_map("a", &[], &[])).await;
-    let mut generated = config_map("", &[], &[]);
-    generated.metadata.name = None;
-    generated.metadata.generate_name = Some("gen-".to_owned());
-    let generated = create(&api, &generated).await.metadata.name.unwrap();
+    let generated = create(&api, &generated()).await.metadata.name.unwrap();
     tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
     api.list(&ListParams::default()).await.unwrap();
     let everywhere: Api<ConfigMap> = Api::all(cluster.client_as("two"));
     everywhere.list(&ListParams::default()).await.unwrap();
     let label = Patch::Merge(serde_json::json!({"metadata": {"labels": {"a": "b"}}}));
     api.patch("a", &PatchParams::default(), &label).await.unwrap();
-    let dry = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    api.create(&dry, &config_map("dry", &[], &[])).await.unwrap();
+    api.create(&dry_run(), &config_map("dry", &[], &[]))
+        .await
+        .unwrap();
     api.get("missing").await.unwrap_err();
     delete(&api, "a", &DeleteParams::default()).await;
     cluster.client_as("two").apiserver_version().await.unwrap();
@@ -55,10 +58,8 @@ async fn every_request_is_a_line() {
     assert_eq!(audit.by("one").len(), 7, "by the name before the slash");
     assert_eq!(audit.by("on").len(), 0);
     assert_eq!(audit.verb(Verb::List).by("two").len(), 1);
-    assert_eq!(
-        audit.resource("configmaps").namespace("default").name("a").len(),
-        3
-    );
+    let of_a = audit.resource("configmaps").namespace("default").name("a");
+    assert_eq!(of_a.len(), 3);
     assert_eq!(audit.after(7).len(), 2);
     let patched = audit.verb(Verb::Patch);
     let patched = patched.entries().next().unwrap();
@@ -80,16 +81,12 @@ async fn a_creation_that_fails_has_the_name_in_its_body() {
         ("d", Some(Fault::LoseResponse)),
     ] {
         fault.into_iter().for_each(fails);
-        let failed = api
-            .create(&PostParams::default(), &config_map(name, &[], &[]))
-            .await;
-        failed.unwrap_err();
+        let named = config_map(name, &[], &[]);
+        api.create(&PostParams::default(), &named).await.unwrap_err();
     }
-    let mut generated = config_map("", &[], &[]);
-    generated.metadata.name = None;
-    generated.metadata.generate_name = Some("gen-".to_owned());
     fails(Fault::status(500));
-    api.create(&PostParams::default(), &generated).await.unwrap_err();
+    let generated = api.create(&PostParams::default(), &generated()).await;
+    generated.unwrap_err();
     let audit = cluster.audit();
     let of: Vec<(&str, Option<u16>)> = audit.entries().map(|entry| (&*entry.name, entry.code)).collect();
     assert_eq!(

@@ -2,33 +2,21 @@
 
 use kubegc_testkit::Cluster;
 
+/// Objects, and how the error begins.
+const REFUSED: &str = r#"
+kind: [ => the YAML text cannot be read:
+{a: 1} => an object without kind and name: this version of Kubernetes serves no "" in ""
+3 => an object without kind and name: this version
+{apiVersion: shop/v1, kind: Cart, metadata: {name: c}} => Cart/c: this version of Kubernetes serves no "Cart" in "shop/v1", and no definition among the objects does
+{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: gone}} => gone/Secret/s: the API server refuses it: 404 namespaces "gone" not found
+{apiVersion: v1, kind: Secret, metadata: {name: s, finalizers: hold}} => Secret/s: metadata.finalizers: Invalid value
+{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: v1, kind: Pod, name: p}]}} => Secret/s: its owner reference to Pod/p has no uid, and there is no such object before it
+"#;
+
 #[test]
 fn a_build_error_names_its_cause() {
-    let rows = [
-        ("kind: [", "the YAML text cannot be read: "),
-        (
-            "{a: 1}",
-            "an object without kind and name: this version of Kubernetes serves no \"\" in \"\"",
-        ),
-        ("3", "an object without kind and name: this version"),
-        (
-            "{apiVersion: shop/v1, kind: Cart, metadata: {name: c}}",
-            "Cart/c: this version of Kubernetes serves no \"Cart\" in \"shop/v1\", and no definition among the objects does",
-        ),
-        (
-            "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: gone}}",
-            "gone/Secret/s: the API server refuses it: 404 namespaces \"gone\" not found",
-        ),
-        (
-            "{apiVersion: v1, kind: Secret, metadata: {name: s, finalizers: hold}}",
-            "Secret/s: metadata.finalizers: Invalid value",
-        ),
-        (
-            "{apiVersion: v1, kind: Secret, metadata: {name: s, ownerReferences: [{apiVersion: v1, kind: Pod, name: p}]}}",
-            "Secret/s: its owner reference to Pod/p has no uid, and there is no such object before it",
-        ),
-    ];
-    for (yaml, expected) in rows {
+    for row in REFUSED.trim().lines() {
+        let (yaml, expected) = row.split_once(" => ").unwrap();
         let error = Cluster::builder().yaml(yaml).build().unwrap_err().to_string();
         assert!(error.starts_with(expected), "{yaml}: {error}");
     }

@@ -30,23 +30,16 @@ async fn refusals_are_statuses_and_leave_nothing_behind() {
         let cluster = Cluster::new();
         cluster.faults().add(Rule::new(Fault::status(code)).on_writes());
         let api = config_maps(&cluster);
-        let error = api
-            .create(&PostParams::default(), &config_map("a", &[], &[]))
-            .await
-            .unwrap_err();
-        let kube::Error::Api(status) = error else {
-            panic!("{error}");
+        let a = config_map("a", &[], &[]);
+        let Err(kube::Error::Api(status)) = api.create(&PostParams::default(), &a).await else {
+            panic!("{code}");
         };
         assert_eq!((status.code, &*status.reason), (code, reason));
-        let details = status.details.unwrap();
-        assert_eq!(
-            details.retry_after_seconds,
-            u32::from(matches!(code, 429 | 503)),
-            "{code}"
-        );
+        let retry = status.details.unwrap().retry_after_seconds;
+        assert_eq!(retry, u32::from(matches!(code, 429 | 503)), "{code}");
         assert!(cluster.find::<ConfigMap>("default", "a").is_none());
         // Once only.
-        create(&api, &config_map("a", &[], &[])).await;
+        create(&api, &a).await;
     }
 }
 
@@ -56,9 +49,8 @@ async fn draws_can_be_for_one_client() {
     let drawn = async |reads: usize| {
         let cluster = Cluster::new();
         create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
-        cluster
-            .faults()
-            .draw_for("my-operator", 7, 500, vec![Fault::status(500)]);
+        let fault = vec![Fault::status(500)];
+        cluster.faults().draw_for("my-operator", 7, 500, fault);
         let operator: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("my-operator"));
         let mut results = Vec::new();
         for _ in 0..20 {
@@ -78,19 +70,10 @@ async fn draws_can_be_for_one_client() {
 async fn rules_select_requests_and_times() {
     let cluster = Cluster::new();
     let faults = cluster.faults();
-    faults.add(
-        Rule::new(Fault::status(500))
-            .on(Verb::Get)
-            .name("a")
-            .skip(1)
-            .times(2),
-    );
-    faults.add(
-        Rule::new(Fault::status(403))
-            .on(Verb::List)
-            .resource("configmaps")
-            .always(),
-    );
+    let some_reads = Rule::new(Fault::status(500)).on(Verb::Get).name("a");
+    faults.add(some_reads.skip(1).times(2));
+    let lists = Rule::new(Fault::status(403)).on(Verb::List);
+    faults.add(lists.resource("configmaps").always());
     faults.add(Rule::new(Fault::Disconnect).client("unlucky").times(1));
     let api = config_maps(&cluster);
     for name in ["a", "b"] {
@@ -113,11 +96,8 @@ async fn rules_select_requests_and_times() {
     assert_eq!(counts, [("disconnected", 1), ("refused", 5)]);
     faults.clear();
     assert!(api.list(&ListParams::default()).await.is_ok());
-    faults.draw(
-        1,
-        1_000,
-        vec![Fault::EndWatch { after_events: 0 }, Fault::Disconnect],
-    );
+    let drawn = vec![Fault::EndWatch { after_events: 0 }, Fault::Disconnect];
+    faults.draw(1, 1_000, drawn);
     for _ in 0..10 {
         let _some_disconnect = api.list(&ListParams::default()).await;
     }
@@ -130,11 +110,8 @@ async fn a_lost_response_is_of_a_request_that_was_performed() {
     let cluster = Cluster::new();
     cluster.faults().add(Rule::new(Fault::LoseResponse));
     let api = config_maps(&cluster);
-    assert!(
-        api.create(&PostParams::default(), &config_map("a", &[], &[]))
-            .await
-            .is_err()
-    );
+    let a = config_map("a", &[], &[]);
+    api.create(&PostParams::default(), &a).await.unwrap_err();
     assert!(api.get("a").await.is_ok());
     assert_eq!(
         cluster.audit().writes().to_string(),
@@ -145,9 +122,8 @@ async fn a_lost_response_is_of_a_request_that_was_performed() {
 #[tokio::test(start_paused = true)]
 async fn a_delay_passes_by_the_clusters_clock() {
     let cluster = Cluster::new();
-    cluster
-        .faults()
-        .add(Rule::new(Fault::Delay(Duration::from_secs(9))));
+    let late = Fault::Delay(Duration::from_secs(9));
+    cluster.faults().add(Rule::new(late));
     let start = cluster.now();
     let made = create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
     assert_eq!(cluster.now().since(start), Duration::from_secs(9));

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::{api::core::v1::ConfigMap, apimachinery::pkg::apis::meta::v1::OwnerReference};
-use kube::api::{DeleteParams, PropagationPolicy};
-use kubegc_core::DeleteOptions;
+use kube::api::DeleteParams;
+use kubegc_core::{DeleteOptions, PropagationPolicy};
 use kubegc_predict::{Assumptions, Forecast, Intent};
 use kubegc_snapshot::Reader;
 use kubegc_testkit::Cluster;
@@ -66,23 +66,17 @@ async fn compare(shapes: &[Shape], policy: &str) {
         let mut references: Vec<OwnerReference> = Vec::new();
         for (at, blocks) in owners.iter().filter(|_| number > 0) {
             let object = &objects[at.index(number)];
-            let reference = if *blocks {
-                blocking_owner(object)
-            } else {
-                owner(object)
+            let reference = match *blocks {
+                true => blocking_owner(object),
+                false => owner(object),
             };
             if references.iter().all(|known| known.uid != reference.uid) {
                 references.push(reference);
             }
         }
         let finalizers: &[&str] = if *is_held { &["example.com/hold"] } else { &[] };
-        objects.push(
-            create(
-                &api,
-                &config_map(&format!("object-{number}"), &references, finalizers),
-            )
-            .await,
-        );
+        let object = config_map(&format!("object-{number}"), &references, finalizers);
+        objects.push(create(&api, &object).await);
     }
     cluster.settle().await.unwrap();
     let before = states(&cluster);
@@ -97,30 +91,17 @@ async fn compare(shapes: &[Shape], policy: &str) {
     reader.read("dump.json", dump.to_string().as_bytes()).unwrap();
     let snapshot = reader.finish().unwrap();
     let dumped = kubegc_predict::Cluster::new(cluster.version(), snapshot, Assumptions::default());
-    let (sent, options) = match policy {
-        "Background" => (
-            PropagationPolicy::Background,
-            kubegc_core::PropagationPolicy::Background,
-        ),
-        "Foreground" => (
-            PropagationPolicy::Foreground,
-            kubegc_core::PropagationPolicy::Foreground,
-        ),
-        _ => (PropagationPolicy::Orphan, kubegc_core::PropagationPolicy::Orphan),
+    let (how, options) = match policy {
+        "Background" => (DeleteParams::background(), PropagationPolicy::Background),
+        "Foreground" => (DeleteParams::foreground(), PropagationPolicy::Foreground),
+        _ => (DeleteParams::orphan(), PropagationPolicy::Orphan),
     };
     let name = "default/ConfigMap/object-0".parse().unwrap();
-    let forecast = dumped
-        .predict(&[Intent::delete(name, DeleteOptions::policy(options))])
-        .unwrap();
-    assert!(
-        !forecast.counts().contains_key("undetermined"),
-        "the dump is complete"
-    );
+    let intent = Intent::delete(name, DeleteOptions::policy(options));
+    let forecast = dumped.predict(&[intent]).unwrap();
+    let is_undetermined = forecast.counts().contains_key("undetermined");
+    assert!(!is_undetermined, "the dump is complete");
 
-    let how = DeleteParams {
-        propagation_policy: Some(sent),
-        ..DeleteParams::default()
-    };
     delete(&api, "object-0", &how).await;
     cluster.settle().await.unwrap();
     assert_eq!(foreseen(&forecast, &before), states(&cluster), "{policy}");

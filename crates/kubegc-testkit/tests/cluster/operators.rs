@@ -90,26 +90,18 @@ async fn a_definition_is_installed_established_and_discovered() {
         },
     });
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let force = PatchParams::apply("installer").force();
-    definitions
-        .patch("widgets.x.dev", &force, &Patch::Apply(&definition))
-        .await
-        .unwrap();
-    let established = await_condition(
-        definitions.clone(),
-        "widgets.x.dev",
-        conditions::is_crd_established(),
-    );
-    tokio::time::timeout(Duration::from_secs(10), established)
-        .await
-        .expect("established in time")
-        .unwrap();
+    let (name, force) = ("widgets.x.dev", PatchParams::apply("installer").force());
+    let applied = Patch::Apply(&definition);
+    definitions.patch(name, &force, &applied).await.unwrap();
+    let established = await_condition(definitions.clone(), name, conditions::is_crd_established());
+    let established = tokio::time::timeout(Duration::from_secs(10), established).await;
+    established.expect("established in time").unwrap();
 
     let discovery = Discovery::new(client.clone()).run().await.unwrap();
     let gvk = GroupVersionKind::gvk("x.dev", "v1", "Widget");
     let (resource, capabilities) = discovery.resolve_gvk(&gvk).unwrap();
     assert_eq!(
-        (resource.plural.as_str(), capabilities.scope),
+        (&*resource.plural, capabilities.scope),
         ("widgets", Scope::Namespaced)
     );
     let (pinned, _) = pinned_kind(&client, &gvk).await.unwrap();
@@ -117,24 +109,17 @@ async fn a_definition_is_installed_established_and_discovered() {
 
     let widgets: Api<DynamicObject> = Api::default_namespaced_with(client, &resource);
     let widget = DynamicObject::new("a", &resource).data(json!({"spec": {"size": 1}}));
-    let created = widgets.create(&PostParams::default(), &widget).await.unwrap();
+    let post = PostParams::default();
+    let created = widgets.create(&post, &widget).await.unwrap();
     let mut ready = created.clone();
     ready.data["status"] = json!({"ready": true});
-    let ready = widgets
-        .replace_status("a", &PostParams::default(), &ready)
-        .await
-        .unwrap();
-    assert_eq!(
-        (&ready.data["status"]["ready"], ready.metadata.generation),
-        (&json!(true), Some(1))
-    );
-    let stale = widgets
-        .replace_status("a", &PostParams::default(), &created)
-        .await
-        .unwrap_err();
+    let ready = widgets.replace_status("a", &post, &ready).await.unwrap();
+    assert_eq!(ready.data["status"]["ready"], true);
+    assert_eq!(ready.metadata.generation, Some(1));
+    let stale = widgets.replace_status("a", &post, &created).await.unwrap_err();
     assert_eq!(code(&stale), 409);
     definitions
-        .delete("widgets.x.dev", &DeleteParams::background())
+        .delete(name, &DeleteParams::background())
         .await
         .unwrap();
     cluster.settle().await.unwrap();
@@ -150,17 +135,17 @@ async fn a_deployment_is_scaled_and_restarted() {
     let mut scale = deployments.get_scale("web").await.unwrap();
     assert_eq!(scale.status.as_ref().map(|status| status.replicas), Some(3));
     scale.spec.as_mut().unwrap().replicas = Some(1);
-    deployments
+    let replaced = deployments
         .replace_scale("web", &PostParams::default(), &scale)
-        .await
-        .unwrap();
+        .await;
+    replaced.unwrap();
     after_grace_periods(&cluster).await;
     assert_eq!(pods.list(&ListParams::default()).await.unwrap().items.len(), 1);
     let patch = Patch::Merge(json!({"spec": {"replicas": 2}}));
-    deployments
+    let patched = deployments
         .patch_scale("web", &PatchParams::default(), &patch)
-        .await
-        .unwrap();
+        .await;
+    patched.unwrap();
     after_grace_periods(&cluster).await;
     let before = pods.list(&ListParams::default()).await.unwrap();
     assert_eq!(before.items.len(), 2);
@@ -178,18 +163,13 @@ async fn metadata_is_listed_watched_and_patched_alone() {
     let cluster = running().await;
     let client = cluster.client_as("operator");
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
-    let listed = pods
-        .list_metadata(&ListParams::default().labels("app=web"))
-        .await
-        .unwrap();
+    let web = ListParams::default().labels("app=web");
+    let listed = pods.list_metadata(&web).await.unwrap();
     assert_eq!(listed.items.len(), 3);
     let name = listed.items[0].name_any();
     let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "debug"}}}));
-    let patched = pods
-        .patch_metadata(&name, &PatchParams::default(), &patch)
-        .await
-        .unwrap();
-    assert_eq!(patched.labels()["app"], "debug");
+    let patched = pods.patch_metadata(&name, &PatchParams::default(), &patch).await;
+    assert_eq!(patched.unwrap().labels()["app"], "debug");
     let metadata: Api<PartialObjectMeta<Pod>> = Api::default_namespaced(client);
     let events = watcher(metadata, watcher::Config::default().labels("app=web"))
         .applied_objects()
@@ -201,10 +181,8 @@ async fn metadata_is_listed_watched_and_patched_alone() {
     assert_eq!(owned.items.len(), 4);
     let orphan = pods.get_metadata(&name).await.unwrap();
     assert!(orphan.owner_references().is_empty());
-    let web = ListParams::default().labels("app=web");
-    pods.delete_collection(&DeleteParams::default(), &web)
-        .await
-        .unwrap();
+    let deleted = pods.delete_collection(&DeleteParams::default(), &web).await;
+    deleted.unwrap();
     after_grace_periods(&cluster).await;
     assert_eq!(pods.list(&web).await.unwrap().items.len(), 3);
     assert_eq!(pods.get(&name).await.unwrap().name_any(), name);
@@ -250,9 +228,8 @@ async fn a_store_follows_changes_of_the_generation_only() {
     api.patch("web", &PatchParams::default(), &label).await.unwrap();
     let json_patch = json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]);
     let json_patch = Patch::<Deployment>::Json(serde_json::from_value(json_patch).unwrap());
-    api.patch("web", &PatchParams::default(), &json_patch)
-        .await
-        .unwrap();
+    let patched = api.patch("web", &PatchParams::default(), &json_patch).await;
+    patched.unwrap();
     assert_eq!(seen.next().await.unwrap().unwrap().metadata.generation, Some(2));
     assert_eq!(store.state()[0].labels()["a"], "b");
     let resource = ApiResource::erase::<Deployment>(&());

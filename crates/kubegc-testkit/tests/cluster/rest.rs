@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use futures_util::TryStreamExt;
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Namespace, Secret},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
 use kube::{
     Api,
     api::{DeleteParams, Patch, PatchParams},
     runtime::{WatchStreamExt, watcher},
 };
-use kubegc_testkit::{Cluster, Fault, Rest, Rule, http::Verb};
+use kubegc_testkit::{Cluster, Fault, Name, Rest, Rule, http::Verb};
+use serde_json::json;
 
 use crate::support::{config_map, config_maps, create, delete, owner};
 
@@ -20,7 +24,7 @@ async fn labels_everything(api: Api<ConfigMap>) {
         let api = api.clone();
         async move {
             if object.metadata.labels.is_none() {
-                let label = Patch::Merge(serde_json::json!({"metadata": {"labels": {"seen": "yes"}}}));
+                let label = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
                 let name = object.metadata.name.unwrap();
                 api.patch(&name, &PatchParams::default(), &label).await.unwrap();
             }
@@ -37,20 +41,17 @@ async fn tasks_have_reacted_when_the_cluster_is_at_rest() {
         .build()
         .unwrap();
     let api = config_maps(&cluster);
-    let task = tokio::spawn(labels_everything(Api::default_namespaced(
-        cluster.client_as("labeller"),
-    )));
+    let labelled = Api::default_namespaced(cluster.client_as("labeller"));
+    let task = tokio::spawn(labels_everything(labelled));
     for name in ["a", "b", "c"] {
         create(&api, &config_map(name, &[], &[])).await;
     }
     let settled = cluster.settle().await.unwrap();
     assert_eq!(settled.rest, Rest::Quiet);
     assert_eq!(settled.unread, []);
-    let labelled = cluster
-        .find_all::<ConfigMap>()
-        .into_iter()
-        .filter(|one| one.metadata.labels.is_some());
-    assert_eq!(labelled.count(), 3);
+    let mut labelled = cluster.find_all::<ConfigMap>();
+    labelled.retain(|one| one.metadata.labels.is_some());
+    assert_eq!(labelled.len(), 3);
     assert_eq!(cluster.audit().by("labeller").writes().len(), 3);
     task.abort();
 }
@@ -127,18 +128,12 @@ metadata: {name: t, namespace: shop}
         )
         .build()
         .unwrap();
-    let namespaces: Api<k8s_openapi::api::core::v1::Namespace> = Api::all(cluster.client());
+    let namespaces: Api<Namespace> = Api::all(cluster.client());
     delete(&namespaces, "shop", &DeleteParams::default()).await;
     cluster.settle_within(Duration::from_secs(60)).await.unwrap();
-    cluster.assert_survives(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
-        "default", "s",
-    ));
-    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Secret>(
-        "shop", "t",
-    ));
-    cluster.assert_collected(kubegc_testkit::Name::of::<k8s_openapi::api::core::v1::Namespace>(
-        "", "shop",
-    ));
+    cluster.assert_survives(Name::of::<Secret>("default", "s"));
+    cluster.assert_collected(Name::of::<Secret>("shop", "t"));
+    cluster.assert_collected(Name::of::<Namespace>("", "shop"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,13 +141,8 @@ async fn a_hot_loop_with_the_collector_is_reported() {
     let cluster = Cluster::builder().calls_max(2_000).build().unwrap();
     let api: Api<ConfigMap> = Api::default_namespaced(cluster.client_as("eager-operator"));
     // Creates an object whose owner does not exist, again and again.
-    let missing = k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-        api_version: "v1".to_owned(),
-        kind: "Secret".to_owned(),
-        name: "missing".to_owned(),
-        uid: "u-1".to_owned(),
-        ..Default::default()
-    };
+    let missing = json!({"apiVersion": "v1", "kind": "Secret", "name": "missing", "uid": "u-1"});
+    let missing: OwnerReference = serde_json::from_value(missing).unwrap();
     let task = tokio::spawn(async move {
         loop {
             if api.get_opt("child").await.unwrap().is_none() {
@@ -206,9 +196,8 @@ async fn an_unread_watch_is_reported_and_does_not_delay_quiet() {
 #[tokio::test(start_paused = true)]
 async fn settle_waits_for_a_delayed_request() {
     let cluster = Cluster::new();
-    cluster
-        .faults()
-        .add(Rule::new(Fault::Delay(Duration::from_secs(5))).on(Verb::Create));
+    let late = Fault::Delay(Duration::from_secs(5));
+    cluster.faults().add(Rule::new(late).on(Verb::Create));
     let api = config_maps(&cluster);
     let task = tokio::spawn(async move { create(&api, &config_map("late", &[], &[])).await });
     let settled = cluster.settle().await.unwrap();
@@ -250,10 +239,9 @@ async fn writes_after_each_own_write(api: Api<ConfigMap>) {
     let mut round = 0;
     while let Some(object) = changes.try_next().await.unwrap() {
         round += 1;
-        let touch = Patch::Merge(serde_json::json!({"data": {"round": round.to_string()}}));
-        api.patch(&object.metadata.name.unwrap(), &PatchParams::default(), &touch)
-            .await
-            .unwrap();
+        let touch = Patch::Merge(json!({"data": {"round": round.to_string()}}));
+        let name = object.metadata.name.unwrap();
+        api.patch(&name, &PatchParams::default(), &touch).await.unwrap();
     }
 }
 
@@ -261,23 +249,16 @@ async fn writes_after_each_own_write(api: Api<ConfigMap>) {
 async fn a_task_that_never_rests_does_not_block_its_test() {
     let cluster = Cluster::builder().calls_max(500).build().unwrap();
     create(&config_maps(&cluster), &config_map("a", &[], &[])).await;
-    let task = tokio::spawn(writes_after_each_own_write(Api::default_namespaced(
-        cluster.client_as("tail-chaser"),
-    )));
+    let chased = Api::default_namespaced(cluster.client_as("tail-chaser"));
+    let task = tokio::spawn(writes_after_each_own_write(chased));
     let error = cluster.settle().await.unwrap_err();
     assert_eq!(error.busiest[0].0, "tail-chaser patch configmaps default/a");
     assert_eq!(cluster.step().await, None);
     let other = cluster.clone();
     let advancing = tokio::spawn(async move { other.advance(Duration::from_secs(1)).await });
-    let message = advancing
-        .await
-        .unwrap_err()
-        .into_panic()
-        .downcast::<String>()
-        .unwrap();
-    assert!(
-        message.contains("times: tail-chaser patch configmaps default/a"),
-        "{message}"
-    );
+    let panic = advancing.await.unwrap_err().into_panic();
+    let message = panic.downcast::<String>().unwrap();
+    let busiest = "times: tail-chaser patch configmaps default/a";
+    assert!(message.contains(busiest), "{message}");
     task.abort();
 }

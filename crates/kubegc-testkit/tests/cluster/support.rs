@@ -58,3 +58,10 @@ where
 {
     api.delete(name, how).await.unwrap();
 }
+
+pub(crate) fn dry_run() -> PostParams {
+    PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    }
+}

@@ -4,13 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use k8s_openapi::api::{authentication::v1::UserInfo, core::v1::ConfigMap};
 use kube::{
-    api::{DeleteParams, PostParams},
+    api::DeleteParams,
     core::{GroupVersionKind, GroupVersionResource},
 };
 use kubegc_testkit::{Admission, Cluster, RefusedBy};
 use serde::Deserialize;
 
-use crate::support::{self, config_map, config_maps, create, delete};
+use crate::support::{self, config_map, config_maps, create, delete, dry_run};
 
 const CONFIGURATION: &str = "
 apiVersion: admissionregistration.k8s.io/v1
@@ -58,11 +58,7 @@ async fn a_request_is_read_by_the_handlers_of_a_real_webhook() {
         Admission::Allow
     });
     let api = config_maps(&cluster);
-    let dry_run = PostParams {
-        dry_run: true,
-        ..PostParams::default()
-    };
-    api.create(&dry_run, &config_map("a", &[], &[])).await.unwrap();
+    api.create(&dry_run(), &config_map("a", &[], &[])).await.unwrap();
     api.delete("first", &DeleteParams::default()).await.unwrap();
     let seen = seen.lock().unwrap();
     let [created, deleted] = seen.as_slice() else {
@@ -74,16 +70,12 @@ async fn a_request_is_read_by_the_handlers_of_a_real_webhook() {
     assert_eq!(created.resource.resource, "configmaps");
     assert_eq!((&created.sub_resource, created.options.is_some()), (&None, true));
     assert_eq!(created.user_info.username.as_deref(), Some("client"));
-    assert_eq!(
-        created.object.as_ref().unwrap().metadata.name.as_deref(),
-        Some("a")
-    );
+    let object = created.object.as_ref().unwrap();
+    assert_eq!(object.metadata.name.as_deref(), Some("a"));
     assert_eq!((&*deleted.operation, deleted.dry_run), ("DELETE", false));
     assert!(deleted.object.is_none() && deleted.old_object.is_some());
-    assert_eq!(
-        (&*deleted.name, deleted.namespace.as_deref()),
-        ("first", Some("default"))
-    );
+    assert_eq!(deleted.name, "first");
+    assert_eq!(deleted.namespace.as_deref(), Some("default"));
     assert_ne!(created.uid, deleted.uid);
 }
 

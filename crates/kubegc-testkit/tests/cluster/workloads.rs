@@ -6,7 +6,7 @@ use std::time::Duration;
 use k8s_openapi::api::{
     apps::v1::{Deployment, ReplicaSet, StatefulSet},
     batch::v1::Job,
-    core::v1::{Node, Pod, ResourceQuota},
+    core::v1::{Node, PersistentVolumeClaim, Pod, ResourceQuota},
 };
 use kube::{
     Api, ResourceExt,
@@ -153,7 +153,7 @@ async fn stateful_pods_wait_for_their_claims_and_keep_them() {
     settle(&cluster, 0).await;
     let db: StatefulSet = cluster.find("default", "db").unwrap();
     assert_eq!(db.status.unwrap().ready_replicas, Some(2));
-    let claim = cluster.object::<k8s_openapi::api::core::v1::PersistentVolumeClaim>("default", "data-db-1");
+    let claim = cluster.object::<PersistentVolumeClaim>("default", "data-db-1");
     let sets: Api<StatefulSet> = Api::default_namespaced(cluster.client());
     for replicas in [1, 2] {
         let scale = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -162,6 +162,54 @@ async fn stateful_pods_wait_for_their_claims_and_keep_them() {
         assert_eq!(names(&cluster), ["db-0", "db-1"][..replicas]);
         cluster.assert_survives(claim.clone());
     }
+}
+
+/// What an operator does that changes an immutable field: the pods go on without their set, and a new one
+/// adopts them.
+#[tokio::test(start_paused = true)]
+async fn a_larger_claim_template_replaces_a_set_and_keeps_its_pods() {
+    let cluster = cluster(Workloads::new(), STATEFUL_SET);
+    settle(&cluster, 60).await;
+    let pods = ["db-0", "db-1"].map(|name| cluster.object::<Pod>("default", name));
+    let old = cluster.object::<StatefulSet>("default", "db");
+    let sets: Api<StatefulSet> = Api::default_namespaced(cluster.client());
+    let larger: Value = serde_saphyr::from_str(&STATEFUL_SET.replace("1Gi", "2048Mi")).unwrap();
+    let apply = async || {
+        let ours = PatchParams::apply("operator").force();
+        sets.patch("db", &ours, &Patch::Apply(&larger)).await
+    };
+    assert!(matches!(apply().await, Err(kube::Error::Api(status)) if status.code == 422));
+    sets.delete("db", &DeleteParams::orphan()).await.unwrap();
+    settle(&cluster, 0).await;
+    let new = apply().await.unwrap();
+    settle(&cluster, 60).await;
+    cluster.assert_collected(old);
+    for pod in &pods {
+        cluster.assert_survives(pod);
+        let pod: Pod = cluster.find("default", &pod.name).unwrap();
+        assert_eq!(Some(&pod.owner_references()[0].uid), new.metadata.uid.as_ref());
+    }
+    let stored = cluster.get("apps/v1", "StatefulSet", "default", "db").unwrap();
+    let storage = stored.pointer("/spec/volumeClaimTemplates/0/spec/resources/requests/storage");
+    assert_eq!(storage, Some(&json!("2Gi")));
+    // The API server stores 2Gi where the operator applies 2048Mi: that changes nothing, and causes no loop.
+    let version = || {
+        cluster
+            .find::<StatefulSet>("default", "db")
+            .unwrap()
+            .resource_version()
+    };
+    let before = version();
+    apply().await.unwrap();
+    assert_eq!(version(), before);
+    sets.delete("db", &DeleteParams::foreground()).await.unwrap();
+    settle(&cluster, 60).await;
+    pods.iter().for_each(|pod| cluster.assert_collected(pod));
+    assert!(
+        cluster
+            .find::<PersistentVolumeClaim>("default", "data-db-0")
+            .is_some()
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,12 +283,10 @@ async fn a_quota_limits_pods_and_the_refusal_is_reported() {
         text.contains("exceeded quota: small, requested: pods=1, used: pods=1, limited: pods=1"),
         "{text}"
     );
-    let raised = json!({"spec": {"hard": {"pods": "3"}}});
+    let raised = Patch::Merge(json!({"spec": {"hard": {"pods": "3"}}}));
     let quotas = Api::<ResourceQuota>::namespaced(cluster.client(), "default");
-    quotas
-        .patch("small", &PatchParams::default(), &Patch::Merge(&raised))
-        .await
-        .unwrap();
+    let patched = quotas.patch("small", &PatchParams::default(), &raised).await;
+    patched.unwrap();
     settle(&cluster, 600).await;
     assert_eq!(names(&cluster).len(), 3);
 }

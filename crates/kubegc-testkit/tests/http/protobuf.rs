@@ -74,6 +74,7 @@ fn discovery_and_metadata_are_in_protobuf_and_tables_are_not() {
     let form = |kind: &str, of: &str| format!("{PROTOBUF};as={kind};{of}");
     let meta = "g=meta.k8s.io;v=v1";
     let discovery = "APIGroupDiscoveryList";
+    let (partial, partials) = ("PartialObjectMetadata", "PartialObjectMetadataList");
     let aggregated = format!("{PROTOBUF};g=apidiscovery.k8s.io;v=v2;as={discovery}");
     let one = format!("{MAPS}/a");
     for (url, accept, content_type, kind) in [
@@ -83,26 +84,12 @@ fn discovery_and_metadata_are_in_protobuf_and_tables_are_not() {
         ("/apis/apps/v1", PROTOBUF.to_owned(), PROTOBUF, "APIResourceList"),
         ("/api/v1", PROTOBUF.to_owned(), PROTOBUF, "APIResourceList"),
         ("/apis", aggregated.clone(), &*aggregated, discovery),
-        (
-            &*one,
-            form("PartialObjectMetadata", meta),
-            PROTOBUF,
-            "PartialObjectMetadata",
-        ),
-        (
-            MAPS,
-            form("PartialObjectMetadataList", meta),
-            PROTOBUF,
-            "PartialObjectMetadataList",
-        ),
+        (&*one, form(partial, meta), PROTOBUF, partial),
+        (MAPS, form(partials, meta), PROTOBUF, partials),
     ] {
         let reply = world.get_as(url, &accept);
-        assert_eq!(
-            (reply.code, &*reply.content_type),
-            (200, content_type),
-            "{url}: {}",
-            reply.text
-        );
+        assert_eq!(reply.code, 200, "{url}: {}", reply.text);
+        assert_eq!(reply.content_type, content_type, "{url}");
         let head = reply.body.get(..80).unwrap_or(&reply.body);
         assert!(has(head, &field(2, kind.as_bytes())), "{url}: {}", reply.text);
     }
@@ -121,10 +108,8 @@ fn custom_resources_have_only_their_metadata_in_protobuf() {
         &widgets(),
     );
     let url = "/apis/example.com/v1/namespaces/shop/widgets";
-    world.create(
-        url,
-        &json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}}),
-    );
+    let widget = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}});
+    world.create(url, &widget);
     let one = format!("{url}/a");
     let refused = world.get_as(&one, PROTOBUF);
     assert_eq!(refused.code, 406);

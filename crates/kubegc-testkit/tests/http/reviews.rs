@@ -42,11 +42,8 @@ fn without_rules_everything_is_allowed_and_reviews_are_not_stored() {
     ] {
         let reply = world.post(url, &json!({"spec": spec}));
         let body = reply.json();
-        assert_eq!(
-            (reply.code, body.pointer(pointer)),
-            (201, Some(&expected)),
-            "{url}"
-        );
+        assert_eq!(reply.code, 201, "{url}");
+        assert_eq!(body.pointer(pointer), Some(&expected), "{url}");
         let is_returned = url != RULES;
         assert_eq!(body["spec"], if is_returned { spec } else { json!({}) });
         assert_eq!(world.post(url, &json!([])).code, 400, "{url}");
@@ -78,21 +75,12 @@ GET /apis/authentication.k8s.io/v1/tokenreviews -> 405 the server does not allow
 #[test]
 fn rules_decide_reviews_and_requests_alike() {
     let mut world = world();
-    world.create(
-        "/api/v1/namespaces/shop/configmaps",
-        &json!({"metadata": {"name": "kept"}}),
-    );
+    world.config_maps("shop", &["kept"]);
     let user = || RequestMatcher::new().user("kubernetes-admin");
-    world
-        .rules
-        .allow(user().verb("get").resource("", "configmaps").name("kept"));
-    world.rules.deny(
-        user()
-            .verb("get")
-            .verb("list")
-            .resource("", "configmaps")
-            .namespace("shop"),
-    );
+    let kept = user().verb("get").resource("", "configmaps").name("kept");
+    world.rules.allow(kept);
+    let reads = user().verb("get").verb("list").resource("", "configmaps");
+    world.rules.deny(reads.namespace("shop"));
     world.rules.deny(user().resource("*", "*/scale"));
     world.rules.deny(user().resource("", "nodes"));
     world.rules.deny(user().path("/healthz/*"));
@@ -135,26 +123,19 @@ GET /healthz -> 200 ok
 #[test]
 fn a_role_is_listed_by_a_rules_review() {
     let mut world = world();
-    world.rules.allow(
-        RequestMatcher::new()
-            .verb("create")
-            .resource("authorization.k8s.io", "*"),
-    );
-    world.rules.allow(
-        RequestMatcher::new()
-            .verb("get")
-            .verb("list")
-            .resource("apps", "deployments")
-            .namespace("shop"),
-    );
-    world
-        .rules
-        .allow(RequestMatcher::new().verb("get").path("/healthz"));
+    let requests = RequestMatcher::new;
+    let reviews = requests().verb("create").resource("authorization.k8s.io", "*");
+    world.rules.allow(reviews);
+    let reads = requests()
+        .verb("get")
+        .verb("list")
+        .resource("apps", "deployments");
+    world.rules.allow(reads.namespace("shop"));
+    world.rules.allow(requests().verb("get").path("/healthz"));
     world.rules.deny(RequestMatcher::new());
     let mut rules_in = |namespace: &str| {
-        let review = world
-            .post(RULES, &json!({"spec": {"namespace": namespace}}))
-            .json();
+        let spec = json!({"namespace": namespace});
+        let review = world.post(RULES, &json!({"spec": spec})).json();
         assert_eq!(review["status"]["incomplete"], false);
         assert_eq!(
             review["status"]["nonResourceRules"],
@@ -192,16 +173,11 @@ fn a_token_has_the_claims_of_a_service_account_and_is_recognised_until_it_expire
     let mut world = with_account("1.36");
     let url = format!("{ACCOUNTS}/robot/token");
     let before = world.server.revision();
-    let reply = world.post(
-        &url,
-        &json!({"spec": {"audiences": ["vault"], "expirationSeconds": 600}}),
-    );
+    let spec = json!({"audiences": ["vault"], "expirationSeconds": 600});
+    let reply = world.post(&url, &json!({"spec": spec}));
     let body = reply.json();
-    assert_eq!(
-        (reply.code, &body["kind"]),
-        (201, &json!("TokenRequest")),
-        "{body}"
-    );
+    assert_eq!(reply.code, 201, "{body}");
+    assert_eq!(body["kind"], "TokenRequest");
     assert_eq!(body["metadata"]["name"], "robot");
     assert_eq!(body["status"]["expirationTimestamp"], "1970-01-12T13:56:40Z");
     assert_eq!(world.server.revision(), before);
@@ -226,10 +202,8 @@ fn a_token_has_the_claims_of_a_service_account_and_is_recognised_until_it_expire
         world.post(TOKEN_REVIEWS, &json!({"spec": spec})).json()["status"].clone()
     };
     let known = review(&mut world, json!(["vault", "other"]));
-    assert_eq!(
-        (&known["authenticated"], &known["audiences"]),
-        (&json!(true), &json!(["vault"]))
-    );
+    assert_eq!(known["authenticated"], true);
+    assert_eq!(known["audiences"], json!(["vault"]));
     assert_eq!(known["user"]["username"], "system:serviceaccount:shop:robot");
     assert!(text(&review(&mut world, json!(["other"]))["error"]).contains("audiences"));
     world.advance_s(661);
@@ -239,14 +213,10 @@ fn a_token_has_the_claims_of_a_service_account_and_is_recognised_until_it_expire
 #[test]
 fn token_requests_are_checked() {
     let mut world = with_account("1.20.2");
-    world.create(
-        "/api/v1/namespaces/shop/pods",
-        &json!({"metadata": {"name": "web"}, "spec": {"serviceAccountName": "robot"}}),
-    );
-    world.create(
-        "/api/v1/namespaces/shop/pods",
-        &json!({"metadata": {"name": "other"}, "spec": {"serviceAccountName": "default"}}),
-    );
+    for (name, account) in [("web", "robot"), ("other", "default")] {
+        let pod = json!({"metadata": {"name": name}, "spec": {"serviceAccountName": account}});
+        world.create("/api/v1/namespaces/shop/pods", &pod);
+    }
     world.transcript(
         r#"
 POST /api/v1/namespaces/shop/serviceaccounts/robot/token {"spec":{"expirationSeconds":599}} -> 422 TokenRequest.authentication.k8s.io "" is invalid: spec.expirationSeconds: Invalid value: 599: may not specify a duration less than 10 minutes
@@ -259,9 +229,8 @@ GET /api/v1/namespaces/shop/serviceaccounts/robot/token -> 405 the server does n
 "#,
     );
     let spec = json!({"boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "web"}});
-    let bound = world
-        .post(&format!("{ACCOUNTS}/robot/token"), &json!({"spec": spec}))
-        .json();
+    let request = json!({"spec": spec});
+    let bound = world.post(&format!("{ACCOUNTS}/robot/token"), &request).json();
     let claims = claims(&bound["status"]["token"]);
     assert_eq!(claims["kubernetes.io"]["pod"]["name"], "web");
     assert_eq!((&claims["exp"], claims.get("jti")), (&json!(1_003_600), None));

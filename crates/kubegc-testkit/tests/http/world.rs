@@ -186,11 +186,7 @@ impl World {
     }
 
     pub(crate) fn watch(&mut self, url: &str) -> Watch {
-        self.watch_as(url, "application/json")
-    }
-
-    pub(crate) fn watch_as(&mut self, url: &str, accept: &str) -> Watch {
-        let request = request(Method::GET, url, &[("accept", accept)], "");
+        let request = request(Method::GET, url, &[("accept", "application/json")], "");
         match self.respond(&request) {
             ApiResponse::Stream { head, watch } => {
                 assert_eq!(head.status(), 200);
@@ -224,16 +220,17 @@ impl World {
         panic!("the watch never rests");
     }
 
-    /// The next events of a watch, as type and name.
-    pub(crate) fn seen(&self, watch: &mut Watch) -> Vec<(String, String)> {
+    /// The types and names of the next events of a watch.
+    pub(crate) fn seen(&self, watch: &mut Watch) -> String {
         let (lines, ended) = self.lines(watch);
         assert!(!ended, "{lines:?}");
-        lines.iter().map(type_and_name).collect()
+        let event = |line: &Value| {
+            [&line["type"], &line["object"]["metadata"]["name"]]
+                .map(text)
+                .join(" ")
+        };
+        lines.iter().map(event).collect::<Vec<_>>().join(", ")
     }
-}
-
-pub(crate) fn type_and_name(line: &Value) -> (String, String) {
-    (text(&line["type"]), text(&line["object"]["metadata"]["name"]))
 }
 
 /// A CustomResourceDefinition of widgets, with everything that discovery reports.

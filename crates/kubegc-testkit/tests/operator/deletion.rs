@@ -73,36 +73,19 @@ async fn a_finalizer_that_fails_is_reported() {
     let site = stage.create("blog").await;
     stage.settle().await;
     let owned = stage.owned("blog");
-    stage.cluster.faults().add(
-        Rule::new(Fault::status(500))
-            .on(Verb::Update)
-            .name(NAMES)
-            .client(OPERATOR)
-            .always(),
-    );
+    let refused = Rule::new(Fault::status(500)).on(Verb::Update).name(NAMES);
+    stage.cluster.faults().add(refused.client(OPERATOR).always());
     stage.delete("blog", &DeleteParams::background()).await;
     stage.settle_within(60).await;
     stage.cluster.assert_stuck(&site);
     stage.assert_all(&owned, |cluster, owned| cluster.assert_survives(owned));
     let text = stage.cluster.fate(&site).to_string();
-    assert!(
-        text.starts_with("website.example.com/blog -n shop is terminating, waiting for example.com/names\n"),
-        "{text}"
-    );
-    assert!(
-        text.ends_with("it is deleted once its controller removes finalizer example.com/names"),
-        "{text}"
-    );
-    let failed = stage
-        .cluster
-        .audit()
-        .by(OPERATOR)
-        .filter(|entry| entry.code == Some(500));
-    assert!(
-        (10..=14).contains(&failed.len()),
-        "every five seconds: {}",
-        failed.len()
-    );
+    let state = "website.example.com/blog -n shop is terminating, waiting for example.com/names\n";
+    let once = "it is deleted once its controller removes finalizer example.com/names";
+    assert!(text.starts_with(state) && text.ends_with(once), "{text}");
+    let audit = stage.cluster.audit().by(OPERATOR);
+    let failed = audit.filter(|entry| entry.code == Some(500)).len();
+    assert!((10..=14).contains(&failed), "every five seconds: {failed}");
 
     stage.cluster.faults().clear();
     stage.settle_within(5).await;

@@ -86,10 +86,8 @@ async fn random_faults_cause_no_wrong_and_no_missing_deletion() {
         stage.cluster.faults().clear();
         let (going, staying) = (stage.owned("going"), stage.owned("staying"));
         stage.delete("going", &DeleteParams::foreground()).await;
-        stage
-            .cluster
-            .faults()
-            .draw(seed, 300, vec![Fault::LoseResponse, Fault::status(503)]);
+        let faults = vec![Fault::LoseResponse, Fault::status(503)];
+        stage.cluster.faults().draw(seed, 300, faults);
         stage.settle_within(300).await;
         injected += stage.cluster.faults().injected();
         stage.cluster.faults().clear();

@@ -51,23 +51,17 @@ async fn drift_is_corrected() {
     let [content, servers] = stage.owned("blog");
 
     let change = Patch::Merge(json!({"data": {"index.html": "hacked"}}));
-    contents
-        .patch("blog", &PatchParams::default(), &change)
-        .await
-        .unwrap();
+    let patched = contents.patch("blog", &PatchParams::default(), &change).await;
+    patched.unwrap();
     stage.settle().await;
-    assert_eq!(
-        stage.content("blog").unwrap().data.unwrap()["index.html"],
-        "<p>hello"
-    );
+    let data = stage.content("blog").unwrap().data.unwrap();
+    assert_eq!(data["index.html"], "<p>hello");
     stage.cluster.assert_survives(&content);
 
     contents.delete("blog", &DeleteParams::default()).await.unwrap();
     let deployments: Api<Deployment> = Api::namespaced(stage.cluster.client_as("vandal"), "shop");
-    deployments
-        .delete("blog", &DeleteParams::foreground())
-        .await
-        .unwrap();
+    let deleted = deployments.delete("blog", &DeleteParams::foreground()).await;
+    deleted.unwrap();
     stage.settle().await;
     // The deleted objects no longer exist, and others have their names.
     stage.cluster.assert_collected(&content);
@@ -114,10 +108,7 @@ async fn many_websites_share_one_list() {
     // Those that lost the race for the list try again after five seconds.
     stage.settle_within(120).await;
     assert_eq!(stage.names().len(), 10);
-    let conflicts = stage
-        .cluster
-        .audit()
-        .by(OPERATOR)
-        .filter(|entry| entry.code == Some(409));
+    let audit = stage.cluster.audit().by(OPERATOR);
+    let conflicts = audit.filter(|entry| entry.code == Some(409));
     assert!(!conflicts.is_empty(), "some of them wrote stale data");
 }

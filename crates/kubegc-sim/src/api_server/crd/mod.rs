@@ -300,7 +300,7 @@ pub fn version_priority(version: &str) -> impl Ord + use<'_> {
 
 impl ApiServer {
     /// The definition of a custom kind; `None` for kinds that were registered without a definition.
-    pub(super) fn definition(&self, kind: KindId) -> Option<&Arc<StoredObject>> {
+    pub fn definition(&self, kind: KindId) -> Option<&Arc<StoredObject>> {
         if !self.resource(kind).custom {
             return None;
         }

@@ -315,7 +315,6 @@ fn shown(fields: Map<String, Value>) -> Value {
     values.min_by_key(rank).unwrap_or_default()
 }
 
-/// Encodes an object by its API version and kind.
 pub(super) fn encode(object: &Value) -> Result<Vec<u8>, String> {
     let of = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or_default();
     let (api_version, kind) = (of("apiVersion"), of("kind"));

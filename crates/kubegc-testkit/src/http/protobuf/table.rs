@@ -12,12 +12,12 @@ const TABLE: &str = include_str!("messages.txt");
 /// The table, split into messages whose fields are parsed on first use.
 pub(super) static MESSAGES: LazyLock<Messages> = LazyLock::new(Messages::index);
 
+#[derive(Default)]
 pub(super) struct Messages {
     /// By group and version.
     packages: BTreeMap<&'static str, &'static str>,
-    pub(super) messages: Vec<Message>,
-    /// Positions by package and name.
-    by_name: BTreeMap<(&'static str, &'static str), usize>,
+    /// By package and name.
+    pub(super) by_name: BTreeMap<&'static str, BTreeMap<&'static str, Message>>,
 }
 
 pub(super) struct Message {
@@ -70,29 +70,24 @@ pub(super) enum Type {
 
 impl Messages {
     fn index() -> Self {
-        let (mut packages, mut by_name) = (BTreeMap::new(), BTreeMap::new());
-        let mut messages = Vec::new();
+        let mut index = Self::default();
         let mut package = "";
         for line in TABLE.lines().filter(|line| !line.starts_with('#')) {
             let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
             if let Some(name) = first.strip_prefix('@') {
                 package = name;
-                packages.insert(rest, name);
+                index.packages.insert(rest, name);
             } else {
-                by_name.insert((package, first), messages.len());
-                messages.push(Message {
+                let message = Message {
                     package,
                     name: first,
                     text: rest,
                     fields: OnceLock::new(),
-                });
+                };
+                index.by_name.entry(package).or_default().insert(first, message);
             }
         }
-        Self {
-            packages,
-            messages,
-            by_name,
-        }
+        index
     }
 }
 
@@ -109,8 +104,7 @@ impl Message {
     }
 
     fn named(package: &str, name: &str) -> Option<&'static Self> {
-        let at = MESSAGES.by_name.get(&(package, name)).copied()?;
-        MESSAGES.messages.get(at)
+        MESSAGES.by_name.get(package)?.get(name)
     }
 
     /// The fields, by their numbers.
@@ -202,8 +196,9 @@ mod tests {
 
     #[test]
     fn every_type_is_in_the_table_and_numbers_increase() {
-        assert!(MESSAGES.messages.len() > 1000);
-        for message in &MESSAGES.messages {
+        let messages = || MESSAGES.by_name.values().flat_map(BTreeMap::values);
+        assert!(messages().count() > 1000);
+        for message in messages() {
             let words = message.text.split(' ').filter(|word| !word.is_empty());
             let (fields, name) = (message.fields(), message.name);
             assert_eq!(fields.len(), words.count(), "{name}");

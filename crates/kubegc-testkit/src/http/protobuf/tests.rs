@@ -235,11 +235,11 @@ fn has(whole: &Value, part: &Value) -> bool {
 
 #[test]
 fn all_messages_survive_a_round_trip() {
-    for message in table::MESSAGES
-        .messages
-        .iter()
-        .filter(|message| !message.is_choice())
-    {
+    let messages = table::MESSAGES
+        .by_name
+        .values()
+        .flat_map(|package| package.values());
+    for message in messages.filter(|message| !message.is_choice()) {
         let object = Value::Object(filled(message, 2));
         let written = |object: &Value| {
             let mut bytes = Vec::new();

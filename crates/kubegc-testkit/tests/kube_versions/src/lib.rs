@@ -3,5 +3,4 @@
 #![cfg(test)]
 
 mod clients;
-mod database;
 mod site;
