@@ -16,9 +16,6 @@ use crate::{
 /// Number of a kind and version in the store.
 pub type TypeId = u32;
 
-/// Represents the kind of a list's item until the list's own kind is read.
-pub const TYPE_PENDING: TypeId = u32::MAX;
-
 #[derive(Clone, Debug)]
 pub struct Record {
     pub name: Arc<str>,
@@ -126,16 +123,16 @@ impl Store {
         (split_api_version(api_version).0, kind)
     }
 
-    /// The name of an object of a type, which may be pending.
+    /// The name of an object of a type, if that is known.
     pub fn object_name(
         &self,
-        id: TypeId,
+        id: Option<TypeId>,
         namespace: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
     ) -> ObjectName {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let of = self.types.get(id);
-        let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
+        let of = id.map(|id| self.types[id]);
+        let (api_version, kind) = of.map_or_else(Default::default, |(of, kind)| (text(of), text(kind)));
         ObjectName {
             api_version,
             kind,
@@ -146,7 +143,7 @@ impl Store {
 
     pub fn name_of(&self, record: &Record) -> ObjectName {
         let namespace = Arc::clone(self.texts.text(record.namespace));
-        self.object_name(record.type_id, namespace, Arc::clone(&record.name))
+        self.object_name(Some(record.type_id), namespace, Arc::clone(&record.name))
     }
 
     pub fn owners_of(&self, record: &Record) -> &[OwnerReference] {

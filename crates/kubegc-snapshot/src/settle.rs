@@ -116,7 +116,7 @@ impl Ingest {
             let record = &self.store.records[loser];
             let finding = Finding::of_record(&self.store, record, problem, "", &detail);
             if problem == Problem::Contradiction {
-                self.revoke(record.type_id, Why::Contradiction(1));
+                self.revoke(Some(record.type_id), Why::Contradiction(1));
                 self.store.records[winner].flawed = true;
             }
             self.findings.add(problem, || finding);
@@ -146,11 +146,11 @@ impl Ingest {
                 continue;
             }
             let why = Why::ListContinues(open.place.clone());
-            self.revoke(open.type_id, why);
+            self.revoke(Some(open.type_id), why);
             let problem = Problem::ListContinues;
             let detail =
                 format!("the list continues after {items} objects, and its other pages are not there");
-            let object = self.store.object_name(open.type_id, "", "");
+            let object = self.store.object_name(Some(open.type_id), "", "");
             self.findings.add(problem, || {
                 let finding = Finding::new(problem, Some(open.place.clone()), &detail);
                 finding.of_object(object, "metadata.continue")

@@ -1,7 +1,7 @@
 //! The kinds with details, and the fields of an object from which each kind's details are read.
 //!
 //! A new kind with facts is a struct and a row of the resources in `kubegc_core::record`, a row here, a table
-//! with `facts!`, and the fields that [`body`](crate::body) keeps.
+//! with `facts!`, and their names in [`fields`](crate::fields).
 
 use kubegc_core::{identity::split_api_version, record::Body};
 use serde_json::json;
