@@ -61,16 +61,12 @@ macro_rules! kinds {
         /// The JSON of a record's facts. An unread fact becomes a value of a wrong type.
         pub(crate) fn write(body: &Body) -> Object {
             match body {
-                Body::Unread => object([
-                    ("metadata", json!({ "annotations": false })),
-                    ("spec", false.into()),
-                    ("status", false.into()),
-                    ("type", false.into()),
-                    ("data", false.into()),
-                    ("secrets", false.into()),
-                    ("revision", false.into()),
-                    ("subsets", false.into()),
-                ]),
+                Body::Unread => {
+                    let fields = ["spec", "status", "type", "data", "secrets", "revision", "subsets"];
+                    let mut object = object(fields.map(|field| (field, false.into())));
+                    object.insert("metadata".to_owned(), json!({ "annotations": false }));
+                    object
+                }
                 $(Body::$record(facts) => facts.write(),)*
             }
         }
