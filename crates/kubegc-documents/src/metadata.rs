@@ -10,7 +10,7 @@ use kubegc_core::{
 use crate::{
     details::{DetailFlaw, Flaw, Origin},
     item::Meta,
-    store::{Extra, NO_ITEM, NO_TIME, Record, Store},
+    store::{Extra, NO_TIME, Record, Store},
 };
 
 /// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
@@ -94,7 +94,7 @@ impl Store {
             extra,
             file: 0,
             document: 0,
-            item: NO_ITEM,
+            item: None,
             details: 0,
             ready_at: NO_TIME,
             flawed: false,

@@ -31,8 +31,8 @@ pub struct Record {
     pub extra: Option<Box<Extra>>,
     pub file: u32,
     pub document: u32,
-    /// [`NO_ITEM`] if the object is a document of its own.
-    pub item: u32,
+    /// `None` if the object is a document of its own.
+    pub item: Option<u32>,
     pub details: u32,
     /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
     /// missing.
@@ -62,8 +62,6 @@ impl Record {
 
 /// Represents an absent date.
 pub const NO_TIME: i64 = i64::MIN;
-/// Represents an object outside of a list.
-pub const NO_ITEM: u32 = u32::MAX;
 
 /// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,7 +81,7 @@ pub struct Store {
     pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
     /// The owner references of objects. Number 0 is the empty list.
     pub owner_lists: Numbered<Box<[OwnerReference]>>,
-    details: Numbered<Arc<Details>>,
+    details: Numbered<Details>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
     pub labels_scratch: Vec<(TextId, TextId)>,
@@ -175,14 +173,13 @@ impl Store {
     }
 
     /// The details of a record, if its kind has any.
-    pub fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
+    pub fn details_of(&self, record: &Record) -> Option<&Details> {
         self.details.get(record.details.checked_sub(1)?)
     }
 
     /// The number of these details, from 1.
     pub fn details_number(&mut self, details: Details) -> u32 {
-        let known = self.details.find(&details);
-        known.unwrap_or_else(|| self.details.add(details.into())) + 1
+        self.details.add(details) + 1
     }
 
     /// Adds the objects of another store; returns the numbers of its types here. All numbers become those

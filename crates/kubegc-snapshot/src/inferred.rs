@@ -34,9 +34,7 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
     // A definition of the dump is exhaustive: it has all versions, served or not.
     let mut defined = BTreeSet::new();
     for record in &store.records {
-        if let Some(Details::CustomResourceDefinition(one)) =
-            store.details_of(record).map(|details| &**details)
-        {
+        if let Some(Details::CustomResourceDefinition(one)) = store.details_of(record) {
             defined.insert((&*one.group, &*one.kind));
         }
         let shown = &mut shown[record.type_id as usize];

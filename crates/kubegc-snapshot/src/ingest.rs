@@ -14,7 +14,7 @@ use crate::{
     item::{Item, ListHead, Meta},
     kindless::{self, TypeName},
     metadata::origin,
-    store::{NO_ITEM, NO_TIME, Record, Store, TypeId},
+    store::{NO_TIME, Record, Store, TypeId},
 };
 
 /// The position of the object being read, and the kind that is known from elsewhere.
@@ -57,7 +57,7 @@ impl Source {
 pub(crate) struct Pending {
     /// Its record; `None` if its identity could not be read.
     record: Option<Box<Record>>,
-    item: u32,
+    item: Option<u32>,
     namespace: Arc<str>,
     name: Arc<str>,
     flaws: Vec<DetailFlaw>,
@@ -184,7 +184,7 @@ impl Ingest {
             let mut record = self.store.record(meta, Arc::clone(&name), origin, &mut flaws);
             record.file = source.file;
             record.document = place.document;
-            record.item = place.item.unwrap_or(NO_ITEM);
+            record.item = place.item;
             // So far only the metadata was read.
             record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
             record.flawed = record.meta_flawed;
@@ -196,7 +196,7 @@ impl Ingest {
             let has_half_a_type = !item.api_version_str().is_empty() || !item.kind_str().is_empty();
             self.pending.push(Pending {
                 record: record.map(Box::new),
-                item: place.item.unwrap_or(NO_ITEM),
+                item: place.item,
                 namespace: meta.namespace.as_str().into(),
                 name,
                 flaws,
@@ -285,7 +285,7 @@ impl Ingest {
         }
         self.pending.push(Pending {
             record: None,
-            item: source.place.item.unwrap_or(NO_ITEM),
+            item: source.place.item,
             namespace: "".into(),
             name: "".into(),
             flaws,
@@ -298,9 +298,9 @@ impl Ingest {
     /// unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
         for mut entry in std::mem::take(&mut self.pending) {
-            let place = match entry.item {
-                NO_ITEM => source.document(),
-                item => source.place.item(item),
+            let place = Place {
+                item: entry.item,
+                ..source.document()
             };
             let type_id = type_id.or_else(|| {
                 let (api_version, kind) = entry.inferred(&source.place.file)?;

@@ -48,9 +48,7 @@ pub(crate) fn catalog(
         }
     }
     for record in &store.records {
-        if let Some(Details::CustomResourceDefinition(definition)) =
-            store.details_of(record).map(|details| &**details)
-        {
+        if let Some(Details::CustomResourceDefinition(definition)) = store.details_of(record) {
             kinds.define(definition, &record.name);
         }
     }

@@ -214,10 +214,7 @@ impl<'a> ObjectView<'a> {
     /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
     /// time here: otherwise identical pods share their details.
     pub fn details(&self) -> Option<&'a Details> {
-        self.snapshot
-            .store
-            .details_of(self.record)
-            .map(|details| &**details)
+        self.snapshot.store.details_of(self.record)
     }
 
     /// The time at which a pod became ready; `None` if it is not ready or the time is missing.
