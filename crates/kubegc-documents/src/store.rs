@@ -71,38 +71,20 @@ pub struct Extra {
     pub finalizers: Vec<Arc<str>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Store {
     pub texts: Texts,
     pub records: Vec<Record>,
     /// The apiVersion and the kind of each type.
     pub types: Numbered<(TextId, TextId)>,
-    /// Sorted by key. Number 0 is the empty one.
+    /// Sorted by key.
     pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
-    /// The owner references of objects. Number 0 is the empty list.
+    /// The owner references of objects.
     pub owner_lists: Numbered<Box<[OwnerReference]>>,
     details: Numbered<Details>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
     pub labels_scratch: Vec<(TextId, TextId)>,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        let mut store = Self {
-            texts: Texts::default(),
-            records: Vec::new(),
-            types: Numbered::default(),
-            label_sets: Numbered::default(),
-            owner_lists: Numbered::default(),
-            details: Numbered::default(),
-            files: Vec::new(),
-            labels_scratch: Vec::new(),
-        };
-        store.label_sets.add(Box::default());
-        store.owner_lists.add(Box::default());
-        store
-    }
 }
 
 impl Store {
@@ -225,11 +207,6 @@ impl Store {
             *self = Self::default();
         }
         self.records.clear();
-        self.owner_lists.truncate(1);
-    }
-
-    /// Frees memory that is reserved for further objects.
-    pub fn seal(&mut self) {
-        self.records.shrink_to_fit();
+        self.owner_lists.truncate(0);
     }
 }

@@ -57,7 +57,7 @@ pub(crate) fn settle(
         version: detected,
         ..
     } = ingest;
-    store.seal();
+    store.records.shrink_to_fit();
     if let Some(warning) = version.warning() {
         let problem = Problem::NewerVersion;
         findings.add(problem, || Finding::new(problem, None, &warning));
