@@ -8,7 +8,7 @@ use std::{
 
 use kubegc_core::{ApiResource, Catalog};
 
-use crate::{GroupKind, Proof, SnapshotError, completeness::Entry};
+use crate::{GroupKind, Proof, SnapshotError, completeness::Proofs};
 
 /// Every kind of the catalog with its declared completeness. `all` does not cover kinds that were only
 /// inferred.
@@ -19,8 +19,8 @@ pub(crate) fn resolve(
     declarations: &[String],
     catalog: &Catalog,
     inferred: &BTreeSet<GroupKind>,
-) -> Result<BTreeMap<GroupKind, Entry>, SnapshotError> {
-    let mut kinds: BTreeMap<GroupKind, Entry> = BTreeMap::new();
+) -> Result<BTreeMap<GroupKind, Proofs>, SnapshotError> {
+    let mut kinds: BTreeMap<GroupKind, Proofs> = BTreeMap::new();
     for (_, resource) in catalog.iter() {
         kinds.entry(key_of(resource)).or_default();
     }
@@ -80,14 +80,9 @@ pub(crate) fn resolve(
     Ok(kinds)
 }
 
-fn declare(kinds: &mut BTreeMap<GroupKind, Entry>, key: GroupKind, namespace: Option<&str>) {
-    let entry = kinds.entry(key).or_default();
-    match namespace {
-        None => entry.everywhere = Some(Proof::Declared),
-        Some(namespace) => {
-            entry.namespaces.insert(namespace.into(), Proof::Declared);
-        }
-    }
+fn declare(kinds: &mut BTreeMap<GroupKind, Proofs>, key: GroupKind, namespace: Option<&str>) {
+    let proofs = kinds.entry(key).or_default();
+    proofs.insert(namespace.unwrap_or_default().into(), Proof::Declared);
 }
 
 /// The kinds that a name may mean, sorted.

@@ -6,10 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
 use crate::{
-    GroupKind, Proof, Reader, Snapshot, SnapshotError,
-    completeness::{Entry, Why},
-    declaration::key_of,
-    kinds,
+    GroupKind, Proof, Reader, Snapshot, SnapshotError, completeness::Why, declaration::key_of, kinds,
 };
 
 /// Builds a snapshot from the lists of a live cluster.
@@ -106,9 +103,8 @@ impl Live {
         completeness.kinds.clear();
         for (_, resource) in self.catalog.iter() {
             let key = key_of(resource);
-            let proof = self.listed.contains(&key).then_some(Proof::Declared);
-            let entry: &mut Entry = completeness.kinds.entry(key).or_default();
-            entry.everywhere = proof;
+            let proof = self.listed.contains(&key).then(|| ("".into(), Proof::Declared));
+            completeness.kinds.entry(key).or_default().extend(proof);
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {
