@@ -19,6 +19,7 @@ use std::{
 };
 
 use derive_more::Display;
+use kubegc_core::ApiResource;
 
 use crate::Place;
 
@@ -101,6 +102,13 @@ impl GroupKind {
         Self {
             group: group.into(),
             kind: kind.into(),
+        }
+    }
+
+    pub(crate) fn of(resource: &ApiResource) -> Self {
+        Self {
+            group: Arc::clone(&resource.group),
+            kind: Arc::clone(&resource.kind),
         }
     }
 }

@@ -10,7 +10,6 @@ use kubegc_core::{ApiResource, Catalog, Scope, Verbs, identity::split_api_versio
 
 use crate::{
     Details, GroupKind, Problem,
-    declaration::key_of,
     finding::Findings,
     layout,
     store::{Store, TypeId},
@@ -81,7 +80,7 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
                 let is_builtin = |one: &ApiResource| !one.custom && *one.group == *group;
                 if !catalog.iter().any(|(_, one)| is_builtin(one)) {
                     resource = resource.custom();
-                    inferred.insert(key_of(&resource));
+                    inferred.insert(GroupKind::of(&resource));
                 }
                 (resource, detail)
             }
