@@ -10,7 +10,7 @@ use kubegc_core::{
 use crate::{
     details::{DetailFlaw, Flaw, Origin},
     item::Meta,
-    store::{Extra, NO_TIME, Record, Store},
+    store::{Extra, Record, Store},
 };
 
 /// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
@@ -86,7 +86,7 @@ impl Store {
             uid,
             version: ResourceVersion::new(meta.resource_version.as_str()),
             generation: meta.generation.get().copied().unwrap_or(0),
-            created: created.map_or(NO_TIME, Timestamp::as_nanos),
+            created,
             type_id: 0,
             namespace: self.texts.number(meta.namespace.as_str()),
             labels: self.labels(meta),
@@ -96,7 +96,7 @@ impl Store {
             document: 0,
             item: None,
             details: 0,
-            ready_at: NO_TIME,
+            ready_at: None,
             flawed: false,
             is_manifest: origin == Origin::Manifest,
             meta_flawed: false,

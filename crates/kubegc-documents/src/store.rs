@@ -1,4 +1,4 @@
-//! The objects of a snapshot in a compact form: about 140 bytes each and their name; everything repeated is
+//! The objects of a snapshot in a compact form: about 150 bytes each and their name; everything repeated is
 //! kept once.
 //!
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
@@ -22,8 +22,7 @@ pub struct Record {
     pub uid: Uid,
     pub version: ResourceVersion,
     pub generation: i64,
-    /// Nanoseconds; [`NO_TIME`] if absent.
-    pub created: i64,
+    pub created: Option<Timestamp>,
     pub type_id: TypeId,
     pub namespace: TextId,
     pub labels: u32,
@@ -34,9 +33,8 @@ pub struct Record {
     /// `None` if the object is a document of its own.
     pub item: Option<u32>,
     pub details: u32,
-    /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
-    /// missing.
-    pub ready_at: i64,
+    /// The time at which a pod became ready; `None` if it is not ready or the time is missing.
+    pub ready_at: Option<Timestamp>,
     pub flawed: bool,
     /// Whether it was never stored: it has neither uid nor resourceVersion.
     pub is_manifest: bool,
@@ -53,15 +51,7 @@ impl Record {
     pub fn deletion_timestamp(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.deletion_timestamp
     }
-
-    /// The time at which a pod became ready.
-    pub fn ready_at(&self) -> Option<Timestamp> {
-        (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
-    }
 }
-
-/// Represents an absent date.
-pub const NO_TIME: i64 = i64::MIN;
 
 /// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -139,7 +129,7 @@ impl Store {
             uid: record.uid.clone(),
             resource_version: record.version.clone(),
             generation: record.generation,
-            creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
+            creation_timestamp: record.created,
             deletion_timestamp: record.deletion_timestamp(),
             deletion_grace_period_seconds: record
                 .extra

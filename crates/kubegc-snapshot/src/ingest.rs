@@ -14,7 +14,7 @@ use crate::{
     item::{Item, ListHead, Meta},
     kindless::{self, TypeName},
     metadata::origin,
-    store::{NO_TIME, Record, Store, TypeId},
+    store::{Record, Store, TypeId},
 };
 
 /// The position of the object being read, and the kind that is known from elsewhere.
@@ -68,7 +68,7 @@ pub(crate) struct Pending {
 
 /// The number of an item's details, 0 if it has none, and the ready time of a pod: pods that are otherwise
 /// equal share their details.
-type Kept = (u32, i64);
+type Kept = (u32, Option<Timestamp>);
 
 /// The details of an item, once its kind is known.
 #[derive(Debug)]
@@ -382,12 +382,10 @@ impl Ingest {
     ) -> Kept {
         let found = kind.and_then(|kind| details::read(kind, body, origin, &mut self.store.texts, flaws));
         let Some(mut details) = found else {
-            return (0, NO_TIME);
+            return Kept::default();
         };
-        let mut ready_at = NO_TIME;
-        if let Some(at) = details.ready_at_mut() {
-            ready_at = std::mem::replace(at, Timestamp::EPOCH).as_nanos();
-        }
+        let ready_at = details.ready_at_mut();
+        let ready_at = ready_at.map(|at| std::mem::replace(at, Timestamp::EPOCH));
         (self.store.details_number(details), ready_at)
     }
 
@@ -422,7 +420,7 @@ impl Ingest {
             } => {
                 let is_it = (&of.0, &of.1) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
-                if is_it { details } else { (0, NO_TIME) }
+                if is_it { details } else { Kept::default() }
             }
             Contents::Unread(body) => {
                 let kind = Kind::of(api_version, kind);

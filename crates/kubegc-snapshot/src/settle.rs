@@ -8,7 +8,9 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, identity::split_api_version};
+use kubegc_core::{
+    Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, identity::split_api_version,
+};
 
 use crate::{
     Completeness, Finding, Place, Problem, Snapshot, SnapshotError,
@@ -275,7 +277,7 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
         "{:?} {:?} {} {} {}",
         store.meta(record),
         store.details_of(record),
-        record.ready_at,
+        record.ready_at.map_or(i64::MIN, Timestamp::as_nanos),
         record.flawed,
         record.meta_flawed
     );
