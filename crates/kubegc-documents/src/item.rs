@@ -66,6 +66,11 @@ impl Item<'_> {
         Kept::of(field).filter(|_| may_read)
     }
 
+    /// Whether parts of it were read as those of an assumed kind, and it has a kind of its own.
+    pub(crate) fn is_misled(&self) -> bool {
+        self.depends_on_hint && !self.kind_str().is_empty()
+    }
+
     fn has_no_type(&self) -> bool {
         self.api_version_str().is_empty() && self.kind_str().is_empty()
     }

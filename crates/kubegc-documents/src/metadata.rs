@@ -10,7 +10,7 @@ use kubegc_core::{
 use crate::{
     details::{DetailFlaw, Flaw, Origin},
     item::Meta,
-    store::{Extra, NO_ITEM, NO_TIME, Record, Store, TYPE_PENDING},
+    store::{Extra, Record, Store},
 };
 
 /// The text that the redactors of troubleshoot.sh write. As a uid it would make different objects one.
@@ -47,7 +47,7 @@ pub fn origin(meta: &Meta<'_>) -> Origin {
 
 impl Store {
     /// The record of an object's metadata, and its flaws. Missing uids of manifests are not flaws yet: they
-    /// are assumed when all objects are known.
+    /// are assumed when all objects are known. The type, the place and the details are still to be set.
     pub fn record(
         &mut self,
         meta: &Meta<'_>,
@@ -86,17 +86,17 @@ impl Store {
             uid,
             version: ResourceVersion::new(meta.resource_version.as_str()),
             generation: meta.generation.get().copied().unwrap_or(0),
-            created: created.map_or(NO_TIME, Timestamp::as_nanos),
-            type_id: TYPE_PENDING,
+            created,
+            type_id: 0,
             namespace: self.texts.number(meta.namespace.as_str()),
             labels: self.labels(meta),
             owners: self.owner_lists.number(&*owners),
             extra,
             file: 0,
             document: 0,
-            item: NO_ITEM,
+            item: None,
             details: 0,
-            ready_at: NO_TIME,
+            ready_at: None,
             flawed: false,
             is_manifest: origin == Origin::Manifest,
             meta_flawed: false,

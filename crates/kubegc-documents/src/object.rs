@@ -3,6 +3,7 @@
 use std::str;
 
 use serde::de::{DeserializeSeed, IgnoredAny};
+use serde_json::de::Read;
 
 use crate::item::{Item, ItemSeed};
 
@@ -11,36 +12,40 @@ pub fn whole_object<'t>(
     text: &'t str,
     hint: Option<(&str, &str)>,
 ) -> (Item<'t>, Result<(), serde_json::Error>) {
-    let mut item = Item::default();
     let mut parser = serde_json::Deserializer::from_str(text);
-    let seed = ItemSeed {
-        item: &mut item,
-        hint,
-    };
-    let parsed = seed.deserialize(&mut parser).and_then(|()| parser.end());
-    if item.depends_on_hint && !item.kind_str().is_empty() {
+    let (item, read) = read(&mut parser, hint);
+    if item.is_misled() {
         return whole_object(text, None);
     }
-    (item, parsed)
+    (item, read.and_then(|()| parser.end()))
 }
 
 /// Reads the object at the beginning of some bytes, as [`whole_object`] reads its text. Returns it with its
 /// text; `None` if it is not valid, or not all of it is there.
 pub fn first_object<'t>(bytes: &'t [u8], hint: Option<(&str, &str)>) -> Option<(Item<'t>, &'t str)> {
-    let mut item = Item::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let (item, read) = read(&mut parser, hint);
+    read.ok()?;
+    let length = parser.into_iter::<IgnoredAny>().byte_offset();
+    // The parser does not check strings that are not read.
+    let text = str::from_utf8(&bytes[..length]).ok()?;
+    if item.is_misled() {
+        return first_object(bytes, None);
+    }
+    Some((item, text))
+}
+
+fn read<'t, R: Read<'t>>(
+    parser: &mut serde_json::Deserializer<R>,
+    hint: Option<(&str, &str)>,
+) -> (Item<'t>, Result<(), serde_json::Error>) {
+    let mut item = Item::default();
     let seed = ItemSeed {
         item: &mut item,
         hint,
     };
-    seed.deserialize(&mut parser).ok()?;
-    let length = parser.into_iter::<IgnoredAny>().byte_offset();
-    // The parser does not check strings that are not read.
-    let text = str::from_utf8(&bytes[..length]).ok()?;
-    if item.depends_on_hint && !item.kind_str().is_empty() {
-        return first_object(bytes, None);
-    }
-    Some((item, text))
+    let read = seed.deserialize(parser);
+    (item, read)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The objects of a snapshot in a compact form: about 140 bytes each and their name; everything repeated is
+//! The objects of a snapshot in a compact form: about 150 bytes each and their name; everything repeated is
 //! kept once.
 //!
 //! An [`ObjectMeta`] has several hundred bytes with its label map. A snapshot therefore keeps records of
@@ -16,17 +16,13 @@ use crate::{
 /// Number of a kind and version in the store.
 pub type TypeId = u32;
 
-/// Represents the kind of a list's item until the list's own kind is read.
-pub const TYPE_PENDING: TypeId = u32::MAX;
-
 #[derive(Clone, Debug)]
 pub struct Record {
     pub name: Arc<str>,
     pub uid: Uid,
     pub version: ResourceVersion,
     pub generation: i64,
-    /// Nanoseconds; [`NO_TIME`] if absent.
-    pub created: i64,
+    pub created: Option<Timestamp>,
     pub type_id: TypeId,
     pub namespace: TextId,
     pub labels: u32,
@@ -34,12 +30,11 @@ pub struct Record {
     pub extra: Option<Box<Extra>>,
     pub file: u32,
     pub document: u32,
-    /// [`NO_ITEM`] if the object is a document of its own.
-    pub item: u32,
+    /// `None` if the object is a document of its own.
+    pub item: Option<u32>,
     pub details: u32,
-    /// The time at which a pod became ready, in nanoseconds; [`NO_TIME`] if it is not ready or the time is
-    /// missing.
-    pub ready_at: i64,
+    /// The time at which a pod became ready; `None` if it is not ready or the time is missing.
+    pub ready_at: Option<Timestamp>,
     pub flawed: bool,
     /// Whether it was never stored: it has neither uid nor resourceVersion.
     pub is_manifest: bool,
@@ -56,17 +51,7 @@ impl Record {
     pub fn deletion_timestamp(&self) -> Option<Timestamp> {
         self.extra.as_ref()?.deletion_timestamp
     }
-
-    /// The time at which a pod became ready.
-    pub fn ready_at(&self) -> Option<Timestamp> {
-        (self.ready_at != NO_TIME).then(|| Timestamp::from_nanos(self.ready_at))
-    }
 }
-
-/// Represents an absent date.
-pub const NO_TIME: i64 = i64::MIN;
-/// Represents an object outside of a list.
-pub const NO_ITEM: u32 = u32::MAX;
 
 /// Fields that few objects have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,38 +61,20 @@ pub struct Extra {
     pub finalizers: Vec<Arc<str>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Store {
     pub texts: Texts,
     pub records: Vec<Record>,
     /// The apiVersion and the kind of each type.
     pub types: Numbered<(TextId, TextId)>,
-    /// Sorted by key. Number 0 is the empty one.
+    /// Sorted by key.
     pub label_sets: Numbered<Box<[(TextId, TextId)]>>,
-    /// The owner references of objects. Number 0 is the empty list.
+    /// The owner references of objects.
     pub owner_lists: Numbered<Box<[OwnerReference]>>,
-    details: Numbered<Arc<Details>>,
+    details: Numbered<Details>,
     pub files: Vec<Arc<str>>,
     /// Room to work in.
     pub labels_scratch: Vec<(TextId, TextId)>,
-}
-
-impl Default for Store {
-    fn default() -> Self {
-        let mut store = Self {
-            texts: Texts::default(),
-            records: Vec::new(),
-            types: Numbered::default(),
-            label_sets: Numbered::default(),
-            owner_lists: Numbered::default(),
-            details: Numbered::default(),
-            files: Vec::new(),
-            labels_scratch: Vec::new(),
-        };
-        store.label_sets.add(Box::default());
-        store.owner_lists.add(Box::default());
-        store
-    }
 }
 
 impl Store {
@@ -126,16 +93,16 @@ impl Store {
         (split_api_version(api_version).0, kind)
     }
 
-    /// The name of an object of a type, which may be pending.
+    /// The name of an object of a type, if that is known.
     pub fn object_name(
         &self,
-        id: TypeId,
+        id: Option<TypeId>,
         namespace: impl Into<Arc<str>>,
         name: impl Into<Arc<str>>,
     ) -> ObjectName {
         let text = |id: TextId| Arc::clone(self.texts.text(id));
-        let of = self.types.get(id);
-        let (api_version, kind) = of.map_or_else(Default::default, |&(of, kind)| (text(of), text(kind)));
+        let of = id.map(|id| self.types[id]);
+        let (api_version, kind) = of.map_or_else(Default::default, |(of, kind)| (text(of), text(kind)));
         ObjectName {
             api_version,
             kind,
@@ -146,7 +113,7 @@ impl Store {
 
     pub fn name_of(&self, record: &Record) -> ObjectName {
         let namespace = Arc::clone(self.texts.text(record.namespace));
-        self.object_name(record.type_id, namespace, Arc::clone(&record.name))
+        self.object_name(Some(record.type_id), namespace, Arc::clone(&record.name))
     }
 
     pub fn owners_of(&self, record: &Record) -> &[OwnerReference] {
@@ -162,7 +129,7 @@ impl Store {
             uid: record.uid.clone(),
             resource_version: record.version.clone(),
             generation: record.generation,
-            creation_timestamp: (record.created != NO_TIME).then(|| Timestamp::from_nanos(record.created)),
+            creation_timestamp: record.created,
             deletion_timestamp: record.deletion_timestamp(),
             deletion_grace_period_seconds: record
                 .extra
@@ -178,14 +145,13 @@ impl Store {
     }
 
     /// The details of a record, if its kind has any.
-    pub fn details_of(&self, record: &Record) -> Option<&Arc<Details>> {
+    pub fn details_of(&self, record: &Record) -> Option<&Details> {
         self.details.get(record.details.checked_sub(1)?)
     }
 
     /// The number of these details, from 1.
     pub fn details_number(&mut self, details: Details) -> u32 {
-        let known = self.details.find(&details);
-        known.unwrap_or_else(|| self.details.add(details.into())) + 1
+        self.details.add(details) + 1
     }
 
     /// Adds the objects of another store; returns the numbers of its types here. All numbers become those
@@ -231,11 +197,6 @@ impl Store {
             *self = Self::default();
         }
         self.records.clear();
-        self.owner_lists.truncate(1);
-    }
-
-    /// Frees memory that is reserved for further objects.
-    pub fn seal(&mut self) {
-        self.records.shrink_to_fit();
+        self.owner_lists.truncate(0);
     }
 }

@@ -27,20 +27,15 @@ impl<T: Eq + Hash> Numbered<T> {
     where
         T: Borrow<Q> + for<'q> From<&'q Q>,
     {
-        let known = self.find(value);
-        known.unwrap_or_else(|| self.add(value.into()))
+        match self.0.get_index_of(value) {
+            Some(at) => number(at),
+            None => self.add(value.into()),
+        }
     }
 
     /// The number of a value.
     pub(crate) fn add(&mut self, value: T) -> u32 {
         number(self.0.insert_full(value).0)
-    }
-
-    pub(crate) fn find<Q: Eq + Hash + ?Sized>(&self, value: &Q) -> Option<u32>
-    where
-        T: Borrow<Q>,
-    {
-        self.0.get_index_of(value).map(number)
     }
 
     pub fn get(&self, id: u32) -> Option<&T> {

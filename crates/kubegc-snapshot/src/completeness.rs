@@ -19,6 +19,7 @@ use std::{
 };
 
 use derive_more::Display;
+use kubegc_core::ApiResource;
 
 use crate::Place;
 
@@ -103,22 +104,17 @@ impl GroupKind {
             kind: kind.into(),
         }
     }
-}
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Entry {
-    pub(crate) everywhere: Option<Proof>,
-    pub(crate) namespaces: BTreeMap<Arc<str>, Proof>,
-}
-
-impl Entry {
-    fn incomplete(&self) -> Coverage {
-        Coverage::Incomplete(match self.namespaces.is_empty() {
-            true => Why::NotDeclared,
-            false => Why::OnlyNamespaces(self.namespaces.keys().cloned().collect()),
-        })
+    pub(crate) fn of(resource: &ApiResource) -> Self {
+        Self {
+            group: Arc::clone(&resource.group),
+            kind: Arc::clone(&resource.kind),
+        }
     }
 }
+
+/// The proofs that a kind is complete, by namespace; the empty one stands for all.
+pub(crate) type Proofs = BTreeMap<Arc<str>, Proof>;
 
 /// The completeness of every kind of the catalog.
 ///
@@ -138,21 +134,20 @@ impl Entry {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Completeness {
-    pub(crate) kinds: BTreeMap<GroupKind, Entry>,
+    pub(crate) kinds: BTreeMap<GroupKind, Proofs>,
     pub(crate) revoked: Revocations,
 }
 
 impl Completeness {
     /// Whether the snapshot has all objects of a kind, in every namespace.
     pub fn of(&self, group: &str, kind: &str) -> Coverage {
-        self.coverage(group, kind, |entry| entry.everywhere)
+        self.coverage(group, kind, |proofs| proofs.get(""))
     }
 
     /// Whether the snapshot has all objects of a kind in one namespace.
     pub fn in_namespace(&self, group: &str, kind: &str, namespace: &str) -> Coverage {
-        self.coverage(group, kind, |entry| {
-            let in_namespace = || entry.namespaces.get(namespace).copied();
-            entry.everywhere.or_else(in_namespace)
+        self.coverage(group, kind, |proofs| {
+            proofs.get("").or_else(|| proofs.get(namespace))
         })
     }
 
@@ -164,15 +159,17 @@ impl Completeness {
         }
     }
 
-    fn coverage(&self, group: &str, kind: &str, proof: impl FnOnce(&Entry) -> Option<Proof>) -> Coverage {
+    fn coverage(&self, group: &str, kind: &str, proof: impl FnOnce(&Proofs) -> Option<&Proof>) -> Coverage {
         let key = GroupKind::new(group, kind);
-        let Some(entry) = self.kinds.get(&key) else {
+        let Some(proofs) = self.kinds.get(&key) else {
             return Coverage::Incomplete(Why::Unresolvable);
         };
         let revoked = &self.revoked.0;
-        match revoked.get(&Some(key)).or(revoked.get(&None)) {
-            Some(why) => Coverage::Incomplete(why.clone()),
-            None => proof(entry).map_or_else(|| entry.incomplete(), Coverage::Complete),
+        match (revoked.get(&Some(key)).or(revoked.get(&None)), proof(proofs)) {
+            (Some(why), _) => Coverage::Incomplete(why.clone()),
+            (None, Some(proof)) => Coverage::Complete(*proof),
+            (None, None) if proofs.is_empty() => Coverage::Incomplete(Why::NotDeclared),
+            (None, None) => Coverage::Incomplete(Why::OnlyNamespaces(proofs.keys().cloned().collect())),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{error, fmt, io, sync::Arc};
 
-use crate::store::{NO_ITEM, Record, Store};
+use crate::store::{Record, Store};
 
 /// A position in the input: the file, the document in it, and the item if the document is a list.
 ///
@@ -38,7 +38,7 @@ impl Place {
         Self {
             file: Arc::clone(&store.files[record.file as usize]),
             document: record.document,
-            item: (record.item != NO_ITEM).then_some(record.item),
+            item: record.item,
         }
     }
 

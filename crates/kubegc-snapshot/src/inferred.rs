@@ -10,7 +10,6 @@ use kubegc_core::{ApiResource, Catalog, Scope, Verbs, identity::split_api_versio
 
 use crate::{
     Details, GroupKind, Problem,
-    declaration::key_of,
     finding::Findings,
     layout,
     store::{Store, TypeId},
@@ -34,9 +33,7 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
     // A definition of the dump is exhaustive: it has all versions, served or not.
     let mut defined = BTreeSet::new();
     for record in &store.records {
-        if let Some(Details::CustomResourceDefinition(one)) =
-            store.details_of(record).map(|details| &**details)
-        {
+        if let Some(Details::CustomResourceDefinition(one)) = store.details_of(record) {
             defined.insert((&*one.group, &*one.kind));
         }
         let shown = &mut shown[record.type_id as usize];
@@ -83,7 +80,7 @@ pub(crate) fn add(catalog: &mut Catalog, store: &Store, findings: &mut Findings)
                 let is_builtin = |one: &ApiResource| !one.custom && *one.group == *group;
                 if !catalog.iter().any(|(_, one)| is_builtin(one)) {
                     resource = resource.custom();
-                    inferred.insert(key_of(&resource));
+                    inferred.insert(GroupKind::of(&resource));
                 }
                 (resource, detail)
             }

@@ -14,7 +14,7 @@ use crate::{
     item::{Item, ListHead, Meta},
     kindless::{self, TypeName},
     metadata::origin,
-    store::{NO_ITEM, NO_TIME, Store, TYPE_PENDING, TypeId},
+    store::{Record, Store, TypeId},
 };
 
 /// The position of the object being read, and the kind that is known from elsewhere.
@@ -56,8 +56,8 @@ impl Source {
 #[derive(Debug)]
 pub(crate) struct Pending {
     /// Its record; `None` if its identity could not be read.
-    record: Option<usize>,
-    item: u32,
+    record: Option<Box<Record>>,
+    item: Option<u32>,
     namespace: Arc<str>,
     name: Arc<str>,
     flaws: Vec<DetailFlaw>,
@@ -68,7 +68,7 @@ pub(crate) struct Pending {
 
 /// The number of an item's details, 0 if it has none, and the ready time of a pod: pods that are otherwise
 /// equal share their details.
-type Kept = (u32, i64);
+type Kept = (u32, Option<Timestamp>);
 
 /// The details of an item, once its kind is known.
 #[derive(Debug)]
@@ -149,14 +149,14 @@ impl Ingest {
         let place = &source.place;
         let type_id = match (item.api_version_str(), item.kind_str()) {
             ("meta.k8s.io/v1" | "meta.k8s.io/v1beta1", "PartialObjectMetadata") => match source.hint {
-                Some(hint) => hint,
+                Some(hint) => Some(hint),
                 None => return Err(metadata_only(place)),
             },
             (api_version, kind) if !kind.is_empty() && !api_version.is_empty() => {
                 refuse_non_objects(api_version, kind, place)?;
-                self.store.type_id(api_version, kind)
+                Some(self.store.type_id(api_version, kind))
             }
-            _ => source.hint.unwrap_or(TYPE_PENDING),
+            _ => source.hint,
         };
         let info = item.body.get("status").get("nodeInfo");
         if matches!(item.kind_str(), "" | "Node")
@@ -182,23 +182,21 @@ impl Ingest {
             None
         } else {
             let mut record = self.store.record(meta, Arc::clone(&name), origin, &mut flaws);
-            record.type_id = type_id;
             record.file = source.file;
             record.document = place.document;
-            record.item = place.item.unwrap_or(NO_ITEM);
+            record.item = place.item;
             // So far only the metadata was read.
             record.meta_flawed = flaws.iter().any(|(problem, ..)| flaws_object(*problem));
             record.flawed = record.meta_flawed;
-            self.store.records.push(record);
-            Some(self.store.records.len() - 1)
+            Some(record)
         };
-        if type_id == TYPE_PENDING {
+        let Some(type_id) = type_id else {
             let list = source.list.as_ref().filter(|_| item.depends_on_hint);
             let contents = self.contents(item, list, origin);
             let has_half_a_type = !item.api_version_str().is_empty() || !item.kind_str().is_empty();
             self.pending.push(Pending {
-                record,
-                item: place.item.unwrap_or(NO_ITEM),
+                record: record.map(Box::new),
+                item: place.item,
                 namespace: meta.namespace.as_str().into(),
                 name,
                 flaws,
@@ -206,20 +204,34 @@ impl Ingest {
                 has_half_a_type,
             });
             return Ok(());
-        }
+        };
         // Metadata alone does not show whether the other fields exist.
-        if let Some(record) = record
-            && item.kind_str() != "PartialObjectMetadata"
-        {
-            let (api_version, kind) = self.store.type_texts(type_id);
-            let kind = Kind::of(api_version, kind);
-            let details = self.details(kind, &item.body, origin, &mut flaws);
-            self.set_details(record, details, &flaws);
-        }
+        let has_fields = record.is_some() && item.kind_str() != "PartialObjectMetadata";
+        let (api_version, kind) = self.store.type_texts(type_id);
+        let kind = Kind::of(api_version, kind).filter(|_| has_fields);
+        let details = self.details(kind, &item.body, origin, &mut flaws);
+        self.add(record, type_id, details, &flaws);
         if !flaws.is_empty() {
-            self.report(type_id, meta.namespace.as_str(), &name, flaws, place);
+            self.report(Some(type_id), meta.namespace.as_str(), &name, flaws, place);
         }
         Ok(())
+    }
+
+    /// Adds a record whose kind is known.
+    fn add(
+        &mut self,
+        record: Option<Record>,
+        type_id: TypeId,
+        (details, ready_at): Kept,
+        flaws: &[DetailFlaw],
+    ) {
+        self.store.records.extend(record.map(|record| Record {
+            type_id,
+            details,
+            ready_at,
+            flawed: record.flawed || flaws.iter().any(|(problem, ..)| flaws_object(*problem)),
+            ..record
+        }));
     }
 
     /// Records a version of Kubernetes. Returns whether the text is one.
@@ -267,31 +279,28 @@ impl Ingest {
     /// Records an entry that is not an object.
     pub(crate) fn unreadable(&mut self, source: &Source, problem: &str) {
         let flaws = vec![(Flaw::Unreadable, String::new(), problem.to_owned())];
-        let type_id = source.hint.unwrap_or(TYPE_PENDING);
-        if type_id == TYPE_PENDING {
-            self.pending.push(Pending {
-                record: None,
-                item: source.place.item.unwrap_or(NO_ITEM),
-                namespace: "".into(),
-                name: "".into(),
-                flaws,
-                contents: Contents::Unread("{}".into()),
-                has_half_a_type: false,
-            });
-        } else {
-            self.report(type_id, "", "", flaws, &source.place);
+        if source.hint.is_some() {
+            self.report(source.hint, "", "", flaws, &source.place);
+            return;
         }
+        self.pending.push(Pending {
+            record: None,
+            item: source.place.item,
+            namespace: "".into(),
+            name: "".into(),
+            flaws,
+            contents: Contents::Unread("{}".into()),
+            has_half_a_type: false,
+        });
     }
 
     /// Sets the kind of items without one to that of their list, else to the inferred one, or reports them as
     /// unreadable.
     pub(crate) fn settle_pending(&mut self, type_id: Option<TypeId>, source: &Source) {
-        let pending = std::mem::take(&mut self.pending);
-        let mut orphans = Vec::new();
-        for mut entry in pending {
-            let place = match entry.item {
-                NO_ITEM => source.document(),
-                item => source.place.item(item),
+        for mut entry in std::mem::take(&mut self.pending) {
+            let place = Place {
+                item: entry.item,
+                ..source.document()
             };
             let type_id = type_id.or_else(|| {
                 let (api_version, kind) = entry.inferred(&source.place.file)?;
@@ -299,7 +308,9 @@ impl Ingest {
                 let problem = Problem::AssumedKind;
                 self.findings.add(problem, || {
                     let detail = format!("missing, taken as {kind} of {api_version}");
-                    let object = self.store.object_name(type_id, &*entry.namespace, &*entry.name);
+                    let object = self
+                        .store
+                        .object_name(Some(type_id), &*entry.namespace, &*entry.name);
                     Finding::new(problem, Some(place.clone()), &detail).of_object(object, "kind")
                 });
                 Some(type_id)
@@ -314,30 +325,20 @@ impl Ingest {
                     let detail = "neither the object nor its list has a kind".to_owned();
                     entry.flaws.push((Flaw::Unreadable, "kind".to_owned(), detail));
                 }
-                orphans.extend(entry.record);
-                self.report(TYPE_PENDING, &entry.namespace, &entry.name, entry.flaws, &place);
+                self.report(None, &entry.namespace, &entry.name, entry.flaws, &place);
                 continue;
             };
             if let Some(record) = entry.record {
-                self.store.records[record].type_id = type_id;
-                let origin = match self.store.records[record].is_manifest {
+                let origin = match record.is_manifest {
                     true => Origin::Manifest,
                     false => Origin::Dump,
                 };
                 let details = self.settle_contents(entry.contents, type_id, origin, &mut entry.flaws);
-                self.set_details(record, details, &entry.flaws);
+                self.add(Some(*record), type_id, details, &entry.flaws);
             }
             if !entry.flaws.is_empty() {
-                self.report(type_id, &entry.namespace, &entry.name, entry.flaws, &place);
+                self.report(Some(type_id), &entry.namespace, &entry.name, entry.flaws, &place);
             }
-        }
-        let (mut at, mut orphans) = (0, orphans.into_iter().peekable());
-        if orphans.peek().is_some() {
-            self.store.records.retain(|_| {
-                let is_orphan = orphans.next_if_eq(&at).is_some();
-                at += 1;
-                !is_orphan
-            });
         }
     }
 
@@ -381,20 +382,11 @@ impl Ingest {
     ) -> Kept {
         let found = kind.and_then(|kind| details::read(kind, body, origin, &mut self.store.texts, flaws));
         let Some(mut details) = found else {
-            return (0, NO_TIME);
+            return Kept::default();
         };
-        let mut ready_at = NO_TIME;
-        if let Some(at) = details.ready_at_mut() {
-            ready_at = std::mem::replace(at, Timestamp::EPOCH).as_nanos();
-        }
+        let ready_at = details.ready_at_mut();
+        let ready_at = ready_at.map(|at| std::mem::replace(at, Timestamp::EPOCH));
         (self.store.details_number(details), ready_at)
-    }
-
-    fn set_details(&mut self, record: usize, (details, ready_at): Kept, flaws: &[DetailFlaw]) {
-        let record = &mut self.store.records[record];
-        record.details = details;
-        record.ready_at = ready_at;
-        record.flawed |= flaws.iter().any(|(problem, ..)| flaws_object(*problem));
     }
 
     /// Keeps the content of an item until its kind is known.
@@ -428,7 +420,7 @@ impl Ingest {
             } => {
                 let is_it = (&of.0, &of.1) == (api_version, kind);
                 flaws.extend(found.into_iter().filter(|_| is_it));
-                if is_it { details } else { (0, NO_TIME) }
+                if is_it { details } else { Kept::default() }
             }
             Contents::Unread(body) => {
                 let kind = Kind::of(api_version, kind);
@@ -442,7 +434,7 @@ impl Ingest {
     /// Reports the flaws of an object as findings, and marks its kind if an owner could be hidden behind it.
     fn report(
         &mut self,
-        type_id: TypeId,
+        type_id: Option<TypeId>,
         namespace: &str,
         name: &str,
         flaws: Vec<DetailFlaw>,
@@ -463,8 +455,8 @@ impl Ingest {
     }
 
     /// Revokes the completeness of a kind; of all while it is not known.
-    pub(crate) fn revoke(&mut self, type_id: TypeId, why: Why) {
-        let kind = (type_id != TYPE_PENDING).then(|| {
+    pub(crate) fn revoke(&mut self, type_id: Option<TypeId>, why: Why) {
+        let kind = type_id.map(|type_id| {
             let (group, kind) = self.store.group_kind(type_id);
             GroupKind::new(group, kind)
         });

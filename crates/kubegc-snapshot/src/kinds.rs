@@ -7,9 +7,7 @@ use kubegc_core::{
     identity::{join_api_version, split_api_version},
 };
 
-use crate::{
-    CrdDetails, Details, Problem, declaration::key_of, discovery::Discovery, finding::Findings, store::Store,
-};
+use crate::{CrdDetails, Details, GroupKind, Problem, discovery::Discovery, finding::Findings, store::Store};
 
 pub(crate) fn catalog(
     version: KubernetesVersion,
@@ -24,16 +22,16 @@ pub(crate) fn catalog(
     let builtin: Vec<_> = kinds
         .catalog
         .iter()
-        .map(|(_, resource)| key_of(resource))
+        .map(|(_, resource)| GroupKind::of(resource))
         .collect();
     for resource in &discovery.resources {
         let mut resource = resource.clone();
         resource.custom =
-            !builtin.contains(&key_of(&resource)) && !resource.group.ends_with("metrics.k8s.io");
+            !builtin.contains(&GroupKind::of(&resource)) && !resource.group.ends_with("metrics.k8s.io");
         kinds.add(resource, "api-resources");
     }
     for resource in &discovery.unversioned {
-        if builtin.contains(&key_of(resource)) {
+        if builtin.contains(&GroupKind::of(resource)) {
             continue;
         }
         // The table names no version: the versions are those that objects of the dump have.
@@ -48,9 +46,7 @@ pub(crate) fn catalog(
         }
     }
     for record in &store.records {
-        if let Some(Details::CustomResourceDefinition(definition)) =
-            store.details_of(record).map(|details| &**details)
-        {
+        if let Some(Details::CustomResourceDefinition(definition)) = store.details_of(record) {
             kinds.define(definition, &record.name);
         }
     }

@@ -52,7 +52,6 @@ mod discovery;
 mod document;
 mod error;
 mod finding;
-mod foreign;
 mod inferred;
 mod ingest;
 mod internal;

@@ -167,9 +167,9 @@ impl Listings {
         self.0.retain(|(kind, namespace), listing| {
             let known = catalog.mapping(&listing.api_version, &kind.kind);
             let has_scope = known.is_some_and(|id| catalog[id].is_namespaced() != namespace.is_empty());
-            let entry = completeness.kinds.get(kind);
-            let is_open = entry
-                .is_some_and(|entry| entry.everywhere.is_none() && !entry.namespaces.contains_key(namespace));
+            let proofs = completeness.kinds.get(kind);
+            let is_open =
+                proofs.is_some_and(|proofs| !proofs.contains_key("") && !proofs.contains_key(namespace));
             has_scope && is_open && !completeness.revoked.0.contains_key(&Some(kind.clone()))
         });
         if self.0.is_empty() {
@@ -188,13 +188,8 @@ impl Listings {
                 );
                 continue;
             }
-            let entry = snapshot.completeness.kinds.entry(kind.clone()).or_default();
-            match &*namespace {
-                "" => entry.everywhere = Some(Proof::Inferred),
-                _ => {
-                    entry.namespaces.insert(Arc::clone(&namespace), Proof::Inferred);
-                }
-            }
+            let proofs = snapshot.completeness.kinds.entry(kind.clone()).or_default();
+            proofs.insert(Arc::clone(&namespace), Proof::Inferred);
             match taken.last_mut().filter(|(last, ..)| *last == kind) {
                 Some((.., namespaces)) => namespaces.push(namespace),
                 None => taken.push((kind, listing, vec![namespace])),
@@ -203,12 +198,12 @@ impl Listings {
         let namespaces = all_namespaces(snapshot);
         for (kind, listing, listed) in taken {
             let layout = listing.layout;
-            let entry = snapshot.completeness.kinds.entry(kind.clone()).or_default();
-            let has_all = |all: &Vec<Arc<str>>| all.iter().all(|one| entry.namespaces.contains_key(one));
+            let proofs = snapshot.completeness.kinds.entry(kind.clone()).or_default();
+            let has_all = |all: &Vec<Arc<str>>| all.iter().all(|one| proofs.contains_key(one));
             let detail = match &*listed {
                 [one] if one.is_empty() => format!("taken as complete: {layout} lists all of them"),
                 _ if namespaces.as_ref().is_some_and(has_all) => {
-                    entry.everywhere = Some(Proof::Inferred);
+                    proofs.insert("".into(), Proof::Inferred);
                     format!("taken as complete: {layout} lists all of them in each namespace")
                 }
                 _ => {

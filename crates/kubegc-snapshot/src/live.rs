@@ -5,12 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::{ApiResource, Catalog, KubernetesVersion};
 
-use crate::{
-    GroupKind, Proof, Reader, Snapshot, SnapshotError,
-    completeness::{Entry, Why},
-    declaration::key_of,
-    kinds,
-};
+use crate::{GroupKind, Proof, Reader, Snapshot, SnapshotError, completeness::Why, kinds};
 
 /// Builds a snapshot from the lists of a live cluster.
 ///
@@ -81,7 +76,7 @@ impl Live {
             let name = resource.to_string();
             self.reader.read_as(&name, &api_version, &resource.kind, page)?;
         }
-        self.listed.insert(key_of(resource));
+        self.listed.insert(GroupKind::of(resource));
         Ok(())
     }
 
@@ -89,7 +84,7 @@ impl Live {
     /// counts.
     pub fn unlisted(&mut self, resource: &ApiResource, reason: &str) {
         let why = || Why::NotListed(reason.into());
-        self.unlisted.entry(key_of(resource)).or_insert_with(why);
+        self.unlisted.entry(GroupKind::of(resource)).or_insert_with(why);
     }
 
     /// Builds the snapshot.
@@ -105,10 +100,9 @@ impl Live {
         let completeness = &mut snapshot.completeness;
         completeness.kinds.clear();
         for (_, resource) in self.catalog.iter() {
-            let key = key_of(resource);
-            let proof = self.listed.contains(&key).then_some(Proof::Declared);
-            let entry: &mut Entry = completeness.kinds.entry(key).or_default();
-            entry.everywhere = proof;
+            let key = GroupKind::of(resource);
+            let proof = self.listed.contains(&key).then(|| ("".into(), Proof::Declared));
+            completeness.kinds.entry(key).or_default().extend(proof);
         }
         for (key, why) in self.unlisted {
             if !self.listed.contains(&key) {

@@ -138,7 +138,7 @@ fn assumed_uids(store: &Store) -> BTreeMap<usize, Option<Uid>> {
 
 fn fill_uid(ingest: &mut Ingest, at: usize, uids: &BTreeMap<usize, Option<Uid>>) {
     let Some(uid) = uids.get(&at).cloned().flatten() else {
-        ingest.revoke(ingest.store.records[at].type_id, Why::NoUid(1));
+        ingest.revoke(Some(ingest.store.records[at].type_id), Why::NoUid(1));
         let detail = "missing, and owner references give several";
         flaw(ingest, at, Problem::NoUid, "metadata.uid", detail);
         return;

@@ -243,7 +243,7 @@ impl Reader {
     /// The stream fails, or is not a dump.
     ///
     /// # Complexity
-    /// Linear in the input. Memory: one object of the input at a time, and about 150 bytes for each object
+    /// Linear in the input. Memory: one object of the input at a time, and about 200 bytes for each object
     /// kept. A zip archive is kept in memory while it is read, because its directory is at its end.
     ///
     /// # Examples

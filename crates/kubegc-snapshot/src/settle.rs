@@ -8,7 +8,9 @@ use std::{
 
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
-use kubegc_core::{Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, identity::split_api_version};
+use kubegc_core::{
+    Catalog, KubernetesVersion, ObjectMeta, ResourceVersion, Timestamp, identity::split_api_version,
+};
 
 use crate::{
     Completeness, Finding, Place, Problem, Snapshot, SnapshotError,
@@ -57,7 +59,7 @@ pub(crate) fn settle(
         version: detected,
         ..
     } = ingest;
-    store.seal();
+    store.records.shrink_to_fit();
     if let Some(warning) = version.warning() {
         let problem = Problem::NewerVersion;
         findings.add(problem, || Finding::new(problem, None, &warning));
@@ -116,7 +118,7 @@ impl Ingest {
             let record = &self.store.records[loser];
             let finding = Finding::of_record(&self.store, record, problem, "", &detail);
             if problem == Problem::Contradiction {
-                self.revoke(record.type_id, Why::Contradiction(1));
+                self.revoke(Some(record.type_id), Why::Contradiction(1));
                 self.store.records[winner].flawed = true;
             }
             self.findings.add(problem, || finding);
@@ -146,11 +148,11 @@ impl Ingest {
                 continue;
             }
             let why = Why::ListContinues(open.place.clone());
-            self.revoke(open.type_id, why);
+            self.revoke(Some(open.type_id), why);
             let problem = Problem::ListContinues;
             let detail =
                 format!("the list continues after {items} objects, and its other pages are not there");
-            let object = self.store.object_name(open.type_id, "", "");
+            let object = self.store.object_name(Some(open.type_id), "", "");
             self.findings.add(problem, || {
                 let finding = Finding::new(problem, Some(open.place.clone()), &detail);
                 finding.of_object(object, "metadata.continue")
@@ -275,7 +277,7 @@ fn preference(store: &Store, at: usize) -> impl Ord + use<> {
         "{:?} {:?} {} {} {}",
         store.meta(record),
         store.details_of(record),
-        record.ready_at,
+        record.ready_at.map_or(i64::MIN, Timestamp::as_nanos),
         record.flawed,
         record.meta_flawed
     );

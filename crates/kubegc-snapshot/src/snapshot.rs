@@ -14,7 +14,7 @@ use crate::{
 
 /// The objects of a cluster as far as they were dumped.
 ///
-/// Objects are stored compactly, about 150 bytes each with their names, and read in place. Kinds, namespaces,
+/// Objects are stored compactly, about 200 bytes each with their names, and read in place. Kinds, namespaces,
 /// labels and owners' names are shared texts, so built metadata costs little more than its map of labels.
 ///
 /// They are sorted by group, kind, namespace and name, and unique by these.
@@ -214,15 +214,12 @@ impl<'a> ObjectView<'a> {
     /// Fields outside the metadata; `None` if there are none to read. A ready pod has the epoch as its ready
     /// time here: otherwise identical pods share their details.
     pub fn details(&self) -> Option<&'a Details> {
-        self.snapshot
-            .store
-            .details_of(self.record)
-            .map(|details| &**details)
+        self.snapshot.store.details_of(self.record)
     }
 
     /// The time at which a pod became ready; `None` if it is not ready or the time is missing.
     pub fn ready_at(&self) -> Option<Timestamp> {
-        self.record.ready_at()
+        self.record.ready_at
     }
 
     /// Whether a part of the metadata or details could not be read, so that everything that depends on it is

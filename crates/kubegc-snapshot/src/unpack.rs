@@ -131,16 +131,17 @@ impl Unpacker {
         } = stream;
         let head = head(input, HEAD_BYTES).map_err(|source| SnapshotError::io(&name, source))?;
         let mut input = head.chain(input);
-        let compression = Compression::of(&head);
+        let mut compressions = COMPRESSIONS.into_iter();
+        let compression = compressions.find(|(start, _)| head.starts_with(start));
         let is_packed = compression.is_some() || is_zip(&head) || is_tar(&head, path);
         if is_packed && depth >= DEPTH_MAX {
             let what = "compressions and archives within each other";
             return Err(SnapshotError::too_many(&name, DEPTH_MAX.into(), what));
         }
-        if let Some(compression) = compression {
+        if let Some((_, decoder)) = compression {
             let (bytes_left, bytes_max) = (self.bytes_left, self.bytes_max);
             let mut plain = Counted {
-                input: compression.decoder(input),
+                input: decoder(Box::new(input)),
                 bytes_left,
                 bytes_max,
             };
@@ -380,33 +381,17 @@ fn short(input: &mut dyn Read) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-#[derive(Clone, Copy)]
-enum Compression {
-    Gzip,
-    Xz,
-    Zstd,
-}
+/// Unpacks all members, streams or frames of an input, one after the other.
+type Decoder = for<'r> fn(Box<dyn Read + 'r>) -> Box<dyn Read + 'r>;
 
-impl Compression {
-    fn of(head: &[u8]) -> Option<Self> {
-        let starts: [(&[u8], Self); 3] = [
-            (b"\x1f\x8b", Self::Gzip),
-            (b"\xfd7zXZ\0", Self::Xz),
-            (b"\x28\xb5\x2f\xfd", Self::Zstd),
-        ];
-        let found = starts.into_iter().find(|(start, _)| head.starts_with(start));
-        found.map(|(_, compression)| compression)
-    }
-
-    /// Unpacks all members, streams or frames of the input, one after the other.
-    fn decoder<'r>(self, input: impl Read + 'r) -> Box<dyn Read + 'r> {
-        match self {
-            Self::Gzip => Box::new(MultiGzDecoder::new(input)),
-            Self::Xz => Box::new(XzReader::new_mem_limit(input, true, XZ_KIB_MAX)),
-            Self::Zstd => Box::new(ZstdReader::new(input)),
-        }
-    }
-}
+/// The first bytes of compressed files, and what unpacks them.
+const COMPRESSIONS: [(&[u8], Decoder); 3] = [
+    (b"\x1f\x8b", |input| Box::new(MultiGzDecoder::new(input))),
+    (b"\xfd7zXZ\0", |input| {
+        Box::new(XzReader::new_mem_limit(input, true, XZ_KIB_MAX))
+    }),
+    (b"\x28\xb5\x2f\xfd", |input| Box::new(ZstdReader::new(input))),
+];
 
 fn is_zip(head: &[u8]) -> bool {
     // The second is an archive without members.

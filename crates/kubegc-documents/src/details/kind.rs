@@ -1,7 +1,7 @@
 //! The kinds with details, and the fields of an object from which each kind's details are read.
 //!
 //! A new kind with facts is a struct and a row of the resources in `kubegc_core::record`, a row here, a table
-//! with `facts!`, and the fields that [`body`](crate::body) keeps.
+//! with `facts!`, and their names in [`fields`](crate::fields).
 
 use kubegc_core::{identity::split_api_version, record::Body};
 use serde_json::json;
@@ -61,16 +61,12 @@ macro_rules! kinds {
         /// The JSON of a record's facts. An unread fact becomes a value of a wrong type.
         pub(crate) fn write(body: &Body) -> Object {
             match body {
-                Body::Unread => object([
-                    ("metadata", json!({ "annotations": false })),
-                    ("spec", false.into()),
-                    ("status", false.into()),
-                    ("type", false.into()),
-                    ("data", false.into()),
-                    ("secrets", false.into()),
-                    ("revision", false.into()),
-                    ("subsets", false.into()),
-                ]),
+                Body::Unread => {
+                    let fields = ["spec", "status", "type", "data", "secrets", "revision", "subsets"];
+                    let mut object = object(fields.map(|field| (field, false.into())));
+                    object.insert("metadata".to_owned(), json!({ "annotations": false }));
+                    object
+                }
                 $(Body::$record(facts) => facts.write(),)*
             }
         }

@@ -41,12 +41,12 @@ use crate::{body::Raw, texts::Texts};
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Details {
-    CustomResourceDefinition(CrdDetails),
+    CustomResourceDefinition(Box<CrdDetails>),
     /// Of a ValidatingWebhookConfiguration or MutatingWebhookConfiguration: the webhooks that could be read.
     Webhooks(Vec<Webhook>),
     AdmissionPolicy(Box<Policy>),
     AdmissionBinding(Box<PolicyBinding>),
-    ApiService(ApiServiceDetails),
+    ApiService(Box<ApiServiceDetails>),
     EndpointSlice {
         /// Whether one of `endpoints` is ready.
         has_ready: bool,
@@ -195,9 +195,9 @@ pub fn read(
     }
     Some(match kind {
         Kind::CustomResourceDefinition => {
-            Details::CustomResourceDefinition(definition::read(reading, object)?)
+            Details::CustomResourceDefinition(definition::read(reading, object)?.into())
         }
-        Kind::ApiService => Details::ApiService(admission::api_service(reading, object)?),
+        Kind::ApiService => Details::ApiService(admission::api_service(reading, object)?.into()),
         Kind::EndpointSlice => Details::EndpointSlice {
             has_ready: network::slice(reading, object)?,
         },

@@ -9,7 +9,7 @@ use kubegc_core::{
 use serde_json::{Value, json};
 
 use super::{
-    facts::{Codec, Fact, Facts, Filled, In, Object, Plain, Present, Set},
+    facts::{By, Fact, Facts, Filled, In, Object, Plain, Present, Set},
     node::Conditions,
     reading::{At, Reading, Unreadable},
 };
@@ -47,22 +47,18 @@ facts! {
     }
     CronJob {
         spec {
-            successful_jobs_history_limit: "successfulJobsHistoryLimit" => HistoryLimit(3),
-            failed_jobs_history_limit: "failedJobsHistoryLimit" => HistoryLimit(1),
+            successful_jobs_history_limit: "successfulJobsHistoryLimit" => By(limit(3)),
+            failed_jobs_history_limit: "failedJobsHistoryLimit" => By(limit(1)),
             template_labels: "jobTemplate" => In("metadata", In("labels", Plain)),
         }
     }
 }
 
 /// A limit for which the API server has this default.
-struct HistoryLimit(i32);
-
-impl Codec<Option<i32>> for HistoryLimit {
-    fn read(&self, reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Option<i32>, Unreadable> {
-        match reading.number(at)? {
-            Some(limit) => Ok(Some(limit)),
-            None => reading.always_filled(at, Some(self.0)),
-        }
+fn limit(default: i32) -> impl Fn(&mut Reading<'_>, At<'_, '_>) -> Result<Option<i32>, Unreadable> {
+    move |reading, at| match reading.number(at)? {
+        Some(limit) => Ok(Some(limit)),
+        None => reading.always_filled(at, Some(default)),
     }
 }
 

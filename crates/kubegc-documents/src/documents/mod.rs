@@ -144,26 +144,20 @@ fn with_item<R>(
     if let (item, Ok(())) = object::whole_object(text, None) {
         return use_it(&item);
     }
-    let value = parsed(document)?;
-    let item = tree::item(&value).ok_or_else(|| {
-        let found = tree::type_name(&value);
-        DocumentError::new(format!("expected a map, found {found}"))
-    })?;
-    use_it(&item)
+    let value = Value::Object(object_of(document)?);
+    // An object is a map, so there is an item.
+    use_it(&tree::item(&value).unwrap_or_default())
 }
 
 fn object_of(document: &[u8]) -> Result<Map<String, Value>, DocumentError> {
-    match parsed(document)? {
-        Value::Object(object) => Ok(object),
-        other => {
+    match serde_json::from_slice(document) {
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(other) => {
             let found = tree::type_name(&other);
             Err(DocumentError::new(format!("expected a map, found {found}")))
         }
+        Err(error) => Err(DocumentError::new(format!("not valid JSON: {error}"))),
     }
-}
-
-fn parsed(document: &[u8]) -> Result<Value, DocumentError> {
-    serde_json::from_slice(document).map_err(|error| DocumentError::new(format!("not valid JSON: {error}")))
 }
 
 const PARTIAL: (&str, &str) = ("meta.k8s.io", "PartialObjectMetadata");

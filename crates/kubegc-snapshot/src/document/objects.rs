@@ -6,13 +6,12 @@ use super::{Reading, Shape};
 use crate::{
     Problem, SnapshotError, VersionSource,
     completeness::Why,
-    foreign,
     ingest::{refuse_non_objects, without_objects},
     internal,
     item::{Item, ListHead},
     kindless::{self, TypeName},
     store::TypeId,
-    tree, version,
+    tree, version, yaml,
 };
 
 impl Reading<'_> {
@@ -27,7 +26,7 @@ impl Reading<'_> {
         let lacks_identity = object.is_without_identity();
         if self.in_array
             && lacks_identity
-            && let Some(wrapped) = foreign::wrapped(text)
+            && let Some(wrapped) = wrapped(text)
         {
             return self.value(&wrapped, text);
         }
@@ -38,7 +37,7 @@ impl Reading<'_> {
             return self.no_object(object, text);
         }
         if self.in_array && is_member && !has_hint && lacks_identity {
-            return self.skip(foreign::NO_TYPE_META);
+            return self.skip(NO_TYPE_META);
         }
         // Among other files they can be skipped.
         if is_member && let Some(problem) = without_objects(object.api_version_str(), object.kind_str()) {
@@ -50,7 +49,7 @@ impl Reading<'_> {
     /// A document without apiVersion and kind.
     fn no_object(&mut self, object: &Item<'_>, text: &str) -> Result<(), SnapshotError> {
         let has_meta = !object.meta.is_absent();
-        let value = if has_meta { None } else { foreign::parse(text) };
+        let value = if has_meta { None } else { parse(text) };
         if value
             .as_ref()
             .is_some_and(|value| self.says_something(value, text))
@@ -58,11 +57,11 @@ impl Reading<'_> {
             return Ok(());
         }
         let missing = match (object.api_version_str(), object.kind_str()) {
-            ("", "") => value.as_ref().and_then(foreign::explain),
+            ("", "") => value.as_ref().and_then(explain),
             ("", _) => Some("it has no apiVersion".to_owned()),
             _ => Some("it has no kind".to_owned()),
         };
-        let missing = missing.unwrap_or_else(|| foreign::NO_TYPE_META.to_owned());
+        let missing = missing.unwrap_or_else(|| NO_TYPE_META.to_owned());
         if (self.settings.lenient || self.source.is_member) && object.is_without_identity() {
             return self.skip(&missing);
         }
@@ -169,7 +168,7 @@ impl Reading<'_> {
             ("", _) if is_member && head.api_version.is_empty() && shape.objects == self.objects => {
                 // Such as the events of an Insights archive, which are not objects.
                 self.ingest.discard_since(shape.mark);
-                return self.skip(foreign::NO_TYPE_META);
+                return self.skip(NO_TYPE_META);
             }
             // As the Go client encodes a list, or a program its own choice of objects.
             ("", _) if shape.is_whole => match hint {
@@ -236,4 +235,58 @@ pub(super) fn head_of(text: &[u8]) -> Option<TypeName> {
     let kind = head.kind.strip_suffix("List").filter(|kind| !kind.is_empty())?;
     let says_it = !head.api_version.is_empty() && kind != "PartialObjectMetadata";
     says_it.then(|| (head.api_version.as_str().into(), kind.into()))
+}
+
+/// The fields that a map lacks to be an object.
+const NO_TYPE_META: &str = "it has neither apiVersion nor kind";
+
+/// Parses JSON or YAML.
+fn parse(text: &str) -> Option<Value> {
+    serde_json::from_str(text).or_else(|_| yaml::parse(text)).ok()
+}
+
+/// Describes a map that holds objects, with advice.
+fn explain(value: &Value) -> Option<String> {
+    let fields = value.as_object()?;
+    if let (Some(Value::String(event)), Some(object)) = (fields.get("type"), fields.get("object"))
+        && matches!(&**event, "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK" | "ERROR")
+    {
+        let name = tree::item(object).and_then(|object| object.short_name());
+        let of = name.map_or(String::new(), |name| format!(" of {name}"));
+        return Some(format!(
+            "it is a watch event ({event}{of}); list the objects with kubectl get -o json, without --watch"
+        ));
+    }
+    let holds_objects = |value: &Value| match value {
+        Value::Array(entries) => entries.iter().any(is_like_an_object),
+        other => is_like_an_object(other),
+    };
+    let (field, _) = fields.iter().find(|(_, value)| holds_objects(value))?;
+    Some(format!(
+        "it is a map with objects under `{}`; give each of its values as a document, for example with jq '.[]'",
+        kubegc_core::printable(field)
+    ))
+}
+
+fn is_like_an_object(value: &Value) -> bool {
+    value.pointer("/metadata/name").is_some() || value.get("items").is_some_and(Value::is_array)
+}
+
+/// The object in an entry `object: {...}` of an array; `None` if the entry is anything else.
+///
+/// # Upstream
+/// [`crsV1beta`](https://github.com/replicatedhq/troubleshoot/blob/8f9a617de17f3ab0728499e8762de21b03a0e8a0/pkg/collect/cluster_resources.go)
+/// of troubleshoot.sh: where CRDs are v1beta1, its YAML has cluster-scoped custom resources under the name of
+/// a field of Go.
+fn wrapped(text: &str) -> Option<Value> {
+    let mut entry = parse(text)?;
+    if let Value::Array(entries) = &mut entry {
+        // In YAML an entry has its dash.
+        entry = entries.pop()?;
+    }
+    let fields = entry.as_object_mut().filter(|fields| fields.len() == 1)?;
+    let object = fields.remove("object")?;
+    // An object without content is not unwrapped, so nothing is unwrapped twice.
+    let is_object = tree::item(&object).is_some_and(|object| !object.is_without_identity());
+    is_object.then_some(object)
 }

@@ -21,17 +21,12 @@ use super::{
 };
 use crate::Place;
 
-pub(crate) enum Outcome<T> {
-    /// All deciding fields are present.
-    Sure(T),
-    /// It has a flaw. This entry is adjusted so that nothing is done to it and everything that it uses stays
-    /// used.
-    Held(T),
-    /// It has a flaw, and without it nothing is done that would not be done with it.
-    LeftOut,
-    /// It has a flaw, and the objects that it uses are unknown.
-    Lost,
-}
+/// The objects that an entry uses are unknown, because of a flaw.
+pub(crate) struct Lost;
+
+/// An entry. One with another flaw is adjusted so that nothing is done to it and everything that it uses
+/// stays used. `None` if it has a flaw, and without it nothing is done that would not be done with it.
+pub(crate) type Outcome<T> = Result<Option<T>, Lost>;
 
 /// Reads a listing; the reason if it is unknown. `key` is unique in it.
 ///
@@ -67,22 +62,23 @@ pub(crate) fn listing<T: PartialEq>(
             }
         };
         let outcome = read(&mut entry);
-        let flaw = entry.flaw().unwrap_or("flawed").to_owned();
-        let (read, note) = match outcome {
-            Outcome::Sure(read) => (Some(read), None),
-            Outcome::Held(read) if lenient => (
-                Some(read),
-                Some("taken as running or ready: nothing is done to it"),
-            ),
-            Outcome::LeftOut if lenient => (None, Some("left out: nothing is done to it")),
-            Outcome::Held(_) | Outcome::LeftOut | Outcome::Lost => {
+        let flaw = entry.flaw().map(str::to_owned);
+        let read = match (outcome, flaw) {
+            (Ok(read), None) => read,
+            (Ok(read), Some(_)) if lenient => {
+                let detail = match &read {
+                    Some(_) => "taken as running or ready: nothing is done to it",
+                    None => "left out: nothing is done to it",
+                };
+                entry.note(NodeProblem::Held, &[], detail);
+                read
+            }
+            (_, flaw) => {
+                let flaw = flaw.as_deref().unwrap_or("flawed");
                 unknown.get_or_insert_with(|| format!("{place}: {flaw}"));
                 continue;
             }
         };
-        if let Some(detail) = note {
-            entry.note(NodeProblem::Held, &[], detail);
-        }
         let Some(read) = read else { continue };
         match positions.get(&key(&read)) {
             None => {
@@ -215,12 +211,12 @@ pub(crate) fn container(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Ou
         entry.note(NodeProblem::Nameless, &["labels", label::POD_UID], "missing");
     }
     match entry.flaw() {
-        None => Outcome::Sure(container),
-        Some(_) if is_lost => Outcome::Lost,
-        Some(_) => Outcome::Held(Container {
+        None => Ok(Some(container)),
+        Some(_) if is_lost => Err(Lost),
+        Some(_) => Ok(Some(Container {
             state: ContainerState::Running,
             ..container
-        }),
+        })),
     }
 }
 
@@ -284,12 +280,12 @@ pub(crate) fn sandbox(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outc
         labels,
     };
     match entry.flaw() {
-        None => Outcome::Sure(sandbox),
-        Some(_) if sandbox.id.is_empty() => Outcome::LeftOut,
-        Some(_) => Outcome::Held(Sandbox {
+        None => Ok(Some(sandbox)),
+        Some(_) if sandbox.id.is_empty() => Ok(None),
+        Some(_) => Ok(Some(Sandbox {
             state: SandboxState::Ready,
             ..sandbox
-        }),
+        })),
     }
 }
 
@@ -333,13 +329,10 @@ pub(crate) fn image(entry: &mut Entry<'_, '_>) -> Outcome<Image> {
         ),
         Some(_) => {}
     }
-    if entry.flaw().is_some() {
-        return Outcome::LeftOut;
-    }
-    Outcome::Sure(Image {
+    Ok(entry.flaw().is_none().then(|| Image {
         size_bytes: size_bytes.unwrap_or(0),
         ..image
-    })
+    }))
 }
 
 /// Tags or digests, without the placeholders of old runtimes.

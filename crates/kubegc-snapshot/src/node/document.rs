@@ -79,18 +79,16 @@ impl NodeDocument {
                 .and_then(Value::as_str);
             state.is_some_and(|state| state.starts_with("SANDBOX_"))
         };
-        if has("containers") {
-            Some(Self::Containers)
-        } else if has("images") {
-            Some(Self::Images)
-        } else if has("items") {
-            Some(Self::Sandboxes)
-        } else if has("kubeletconfig") {
-            Some(Self::Configz)
-        } else if has("node") {
-            Some(Self::StatsSummary)
-        } else if has("records") {
-            Some(Self::Records)
+        let by_field = [
+            ("containers", Self::Containers),
+            ("images", Self::Images),
+            ("items", Self::Sandboxes),
+            ("kubeletconfig", Self::Configz),
+            ("node", Self::StatsSummary),
+            ("records", Self::Records),
+        ];
+        if let Some((_, kind)) = by_field.into_iter().find(|(field, _)| has(field)) {
+            Some(kind)
         } else if of_file_system.iter().any(|name| has(name) || in_status(name)) {
             Some(Self::ImageFileSystem)
         } else if in_status("id") && in_status("state") && !is_sandbox() {

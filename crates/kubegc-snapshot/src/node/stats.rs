@@ -73,29 +73,25 @@ fn file_system(entry: &mut Entry<'_, '_>, path: &[&str]) -> Option<FileSystem> {
         inodes: number("inodes"),
         inodes_free: number("inodesFree"),
     };
-    for (free, all, free_name, all_name) in [
+    let FileSystem {
+        capacity_bytes,
+        available_bytes,
+        inodes,
+        inodes_free,
+        ..
+    } = file_system;
+    for ([free, all], [free_name, all_name]) in [
         (
-            file_system.available_bytes,
-            file_system.capacity_bytes,
-            "availableBytes",
-            "capacityBytes",
+            [available_bytes, capacity_bytes],
+            ["availableBytes", "capacityBytes"],
         ),
-        (
-            file_system.inodes_free,
-            file_system.inodes,
-            "inodesFree",
-            "inodes",
-        ),
+        ([inodes_free, inodes], ["inodesFree", "inodes"]),
     ] {
         if let (Some(free), Some(all)) = (free, all)
             && free > all
         {
-            let field = [path, &[free_name]].concat();
-            entry.note(
-                NodeProblem::Implausible,
-                &field,
-                &format!("{free} is more than {all_name}, {all}"),
-            );
+            let detail = format!("{free} is more than {all_name}, {all}");
+            entry.note(NodeProblem::Implausible, &[path, &[free_name]].concat(), &detail);
         }
     }
     if file_system.capacity_bytes == Some(0) {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use kubegc_core::Timestamp;
-use kubegc_node::{Listing, Unlisted};
+use kubegc_node::Unlisted;
 use kubegc_snapshot::{NodeReader, NodeSnapshot};
 
 /// The directory of the bundled node.
@@ -53,14 +53,6 @@ pub(crate) fn read(mut reader: NodeReader, documents: &[&str]) -> NodeSnapshot {
 /// The findings, a line each.
 pub(crate) fn findings(node: &NodeSnapshot) -> Vec<String> {
     node.findings.iter().map(ToString::to_string).collect()
-}
-
-/// A listing as text: a short name of each entry, or the reason why the listing is unknown.
-pub(crate) fn show<T>(listing: &Listing<Vec<T>>, name: impl Fn(&T) -> String) -> String {
-    match listing {
-        Ok(entries) => entries.iter().map(name).collect::<Vec<_>>().join(" "),
-        Err(error) => unlisted(error),
-    }
 }
 
 /// The reason why a fact is unknown, as text.
