@@ -350,7 +350,7 @@ impl Lane {
 }
 
 /// The next step of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Perform this request and pass its response in, with the lane. If the attempt is one to orphan, more
     /// requests can follow at once.
@@ -363,7 +363,7 @@ pub enum Step {
 }
 
 /// The result of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Outcome {
     /// Whether the item is requeued with a delay.
     pub requeue: bool,
