@@ -115,6 +115,7 @@ impl FromStr for KubernetesVersion {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Behavior {
     first: KubernetesVersion,
+    certain: bool,
     /// The upstream change that introduced it.
     source: &'static str,
 }
@@ -124,13 +125,22 @@ impl Behavior {
     pub const fn since(minor: u16, patch: u16, source: &'static str) -> Self {
         Self {
             first: KubernetesVersion { minor, patch },
+            certain: true,
             source,
         }
     }
 
     /// A behaviour whose first release is the best guess.
     pub const fn since_about(minor: u16, source: &'static str) -> Self {
-        Self::since(minor, 0, source)
+        Self {
+            certain: false,
+            ..Self::since(minor, 0, source)
+        }
+    }
+
+    /// Whether the first release is known from upstream's source.
+    pub const fn is_certain(self) -> bool {
+        self.certain
     }
 }
 

@@ -180,6 +180,7 @@ fn the_labels_of_a_container_name_its_pod() {
 #[test]
 fn a_behavior_has_a_first_release() {
     let behavior = Behavior::since(20, 3, "kubernetes #1");
+    assert!(behavior.is_certain() && !Behavior::since_about(18, "a guess").is_certain());
     for (text, has) in [
         ("1.19.9", false),
         ("1.20.2", false),
