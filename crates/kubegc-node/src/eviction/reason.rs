@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kubegc_core::Timestamp;
+use kubegc_core::{Kept, Timestamp};
 
 use super::{Signal, Threshold};
 
@@ -11,6 +11,12 @@ use super::{Signal, Threshold};
 pub enum Subject {
     Threshold(Threshold),
     Signal(Signal),
+}
+
+impl Subject {
+    pub(super) const fn because(self, reason: Reason) -> Kept<Self, Reason> {
+        Kept { object: self, reason }
+    }
 }
 
 impl fmt::Display for Subject {
