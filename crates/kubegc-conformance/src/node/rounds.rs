@@ -243,7 +243,7 @@ fn record_summary(outcome: &mut RoundOutcome, summary: &Summary) {
         .map(|event| event.reason.to_owned())
         .collect();
     let nanos = |time: Option<Timestamp>| time.map(Timestamp::as_nanos);
-    let record = |record: &kubegc_node::image::Record| {
+    let record = |record: &image::Record| {
         Record(
             record.key.to_string(),
             nanos(record.first_detected),
