@@ -2,8 +2,8 @@
 
 use super::Record;
 
-/// Declares [`Resource`] and [`Body`]: variant, group, plural and kind; for kinds with facts, their type and the
-/// accessor of a record.
+/// Declares [`Resource`] and [`Body`]: variant, group, plural and kind; for kinds with facts, their type and
+/// the accessor of a record.
 macro_rules! resources {
     ($(
         $variant:ident: $group:literal, $plural:literal, $kind:literal $(=> $body:ident, $accessor:ident)?;

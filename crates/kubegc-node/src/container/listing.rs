@@ -20,9 +20,9 @@ use crate::GoDuration;
 /// order of the listing.
 pub(super) type Units<'a> = BTreeMap<(&'a Uid, &'a str), Vec<&'a Arc<Container>>>;
 
-/// Classifies a listing before any limit applies: returns the units, and adds the kept containers, the findings
-/// and the time at which the first container that is too young reaches the minimum age. *O*(n log n) for n
-/// containers.
+/// Classifies a listing before any limit applies. Returns the units, and adds the kept containers, the
+/// findings, and the time at which the first container that is too young reaches the minimum age.
+/// *O*(n log n) for n containers.
 pub(super) fn classify<'a>(
     policy: &EvictUnits,
     listing: &'a [Arc<Container>],
@@ -63,8 +63,8 @@ pub(super) fn unit(container: &Container) -> (&Uid, &str) {
     (&container.pod.uid, container.name.as_deref().unwrap_or_default())
 }
 
-/// Reports the containers whose id is listed more than once. Returns the indexes of those to exclude: all but the
-/// first of equal entries, and all of different entries.
+/// Reports the containers whose id is listed more than once. Returns the indexes of those to exclude: all but
+/// the first of equal entries, and all of different entries.
 fn report_duplicates(listing: &[Arc<Container>], plan: &mut PlanOf<EvictUnits>) -> BTreeSet<usize> {
     let mut excluded = BTreeSet::new();
     let mut ids = HashSet::with_capacity_and_hasher(listing.len(), FixedState::default());
