@@ -1,7 +1,7 @@
 //! The plan of one sync of the eviction manager: the selected threshold, and its reclaim functions
 //! ([N4.4](crate::rules#n4-4) to [N4.7](crate::rules#n4-7)).
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
@@ -33,16 +33,11 @@ pub struct History {
 }
 
 /// One function to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{function} for {signal}")]
 pub struct Reclaim {
     pub function: Function,
     pub signal: Signal,
-}
-
-impl fmt::Display for Reclaim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {}", self.function, self.signal)
-    }
 }
 
 /// The threshold that a sync selects.

@@ -1,13 +1,11 @@
 //! Reasons why a threshold causes no reclaim, and findings about thresholds and measurements.
 
-use std::fmt;
-
 use kubegc_core::{Kept, Timestamp};
 
 use super::{Signal, Threshold};
 
 /// The subject of an entry in a reclaim plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
     Threshold(Threshold),
     Signal(Signal),
@@ -16,15 +14,6 @@ pub enum Subject {
 impl Subject {
     pub(super) const fn because(self, reason: Reason) -> Kept<Self, Reason> {
         Kept { object: self, reason }
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Threshold(threshold) => threshold.fmt(f),
-            Self::Signal(signal) => signal.fmt(f),
-        }
     }
 }
 
