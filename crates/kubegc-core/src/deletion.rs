@@ -72,12 +72,24 @@ impl Preconditions {
     }
 
     pub fn hold(&self, meta: &ObjectMeta) -> bool {
-        let Self {
-            uid,
-            resource_version,
-        } = self;
-        uid.as_ref().is_none_or(|uid| *uid == meta.uid)
-            && (resource_version.as_ref()).is_none_or(|version| *version == meta.resource_version)
+        self.check(meta).is_ok()
+    }
+
+    fn check(&self, meta: &ObjectMeta) -> Result<(), StoreError> {
+        let conflict = |field: &str, expected: &dyn fmt::Display, stored: &dyn fmt::Display| {
+            let message = format!("the precondition expects {field} {expected}, and the object has {stored}");
+            Err(StoreError::Conflict { message })
+        };
+        match self {
+            Self { uid: Some(uid), .. } if *uid != meta.uid => conflict("the uid", uid, &meta.uid),
+            Self {
+                resource_version: Some(version),
+                ..
+            } if *version != meta.resource_version => {
+                conflict("the resourceVersion", version, &meta.resource_version)
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -158,18 +170,12 @@ impl DeleteOptionsSpec {
                 "orphanDependents and deletionPropagation cannot be both set",
             ));
         }
-        let policy = match self
-            .propagation_policy
-            .as_deref()
-            .map(PropagationPolicy::from_str)
-        {
-            Some(Err(problem)) => {
-                problems.push(problem);
-                None
-            }
-            Some(Ok(policy)) => Some(policy),
-            None => None,
-        };
+        let policy = self.propagation_policy.as_deref();
+        let policy = policy.map(PropagationPolicy::from_str).transpose();
+        let policy = policy.unwrap_or_else(|problem| {
+            problems.push(problem);
+            None
+        });
         if let Some(other) = self.dry_run.iter().find(|value| *value != "All") {
             problems.push(FieldError::NotSupported {
                 field: "dryRun".to_owned(),
@@ -230,24 +236,7 @@ pub fn begin_deletion(
     options: &DeleteOptions,
     now: Timestamp,
 ) -> Result<Deleted, StoreError> {
-    let Preconditions {
-        uid,
-        resource_version,
-    } = &options.preconditions;
-    let conflict =
-        |field: &str, expected: &dyn fmt::Display, stored: &dyn fmt::Display| StoreError::Conflict {
-            message: format!("the precondition expects {field} {expected}, and the object has {stored}"),
-        };
-    if let Some(uid) = uid
-        && *uid != meta.uid
-    {
-        return Err(conflict("the uid", uid, &meta.uid));
-    }
-    if let Some(version) = resource_version
-        && *version != meta.resource_version
-    {
-        return Err(conflict("the resourceVersion", version, &meta.resource_version));
-    }
+    options.preconditions.check(meta)?;
     let mut meta = meta.clone();
     if let Some(finalizers) = finalizers_of_deletion(&meta.finalizers, default, options.propagation) {
         meta.finalizers = finalizers;

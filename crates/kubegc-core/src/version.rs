@@ -116,6 +116,7 @@ impl FromStr for KubernetesVersion {
 pub struct Behavior {
     first: KubernetesVersion,
     certain: bool,
+    /// The upstream change that introduced it.
     source: &'static str,
 }
 
@@ -129,28 +130,17 @@ impl Behavior {
         }
     }
 
-    /// A behaviour whose first release is the best guess: predictions that depend on it are marked.
+    /// A behaviour whose first release is the best guess.
     pub const fn since_about(minor: u16, source: &'static str) -> Self {
         Self {
-            first: KubernetesVersion { minor, patch: 0 },
             certain: false,
-            source,
+            ..Self::since(minor, 0, source)
         }
-    }
-
-    /// The first release with the behaviour.
-    pub const fn first(self) -> KubernetesVersion {
-        self.first
     }
 
     /// Whether the first release is known from upstream's source.
     pub const fn is_certain(self) -> bool {
         self.certain
-    }
-
-    /// The upstream change that introduced it.
-    pub const fn source(self) -> &'static str {
-        self.source
     }
 }
 

@@ -19,7 +19,7 @@
 //! [`legacy.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/legacy.go),
 //! [`helpers.go`](https://github.com/kubernetes/kubernetes/blob/v1.36.0/pkg/kubelet/kuberuntime/helpers.go).
 
-use std::{collections::BTreeSet, fmt, sync::Arc};
+use std::{collections::BTreeSet, sync::Arc};
 
 use kubegc_core::{
     Plan, PlanOf, PlannedAction, Planner, RuntimeError, Timestamp, Uid,
@@ -87,7 +87,7 @@ impl EvictLogs {
 }
 
 /// An action of a log plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
@@ -95,14 +95,17 @@ impl EvictLogs {
 )]
 pub enum Action {
     /// Remove an entry of the pod log directory with its content.
+    #[display("remove directory {entry}: its pod is {pod_state}")]
     RemoveDirectory {
         entry: Arc<str>,
         pod_state: RemovableState,
     },
     /// Read the status of the container of a dangling link, and remove the link if [`EvictLogs::link`] says
     /// so.
+    #[display("remove link {path}, which dangles, unless container {container_id} has not exited")]
     ResolveLink { path: Arc<str>, container_id: Arc<str> },
     /// Remove a dangling link without a valid container id.
+    #[display("remove link {path}, which dangles: {problem}")]
     RemoveLink { path: Arc<str>, problem: NoContainer },
 }
 
@@ -294,20 +297,3 @@ impl EvictLogs {
 }
 
 serialize_text!(NoContainer);
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::RemoveDirectory { entry, pod_state } => {
-                write!(f, "remove directory {entry}: its pod is {pod_state}")
-            }
-            Self::ResolveLink { path, container_id } => {
-                write!(
-                    f,
-                    "remove link {path}, which dangles, unless container {container_id} has not exited"
-                )
-            }
-            Self::RemoveLink { path, problem } => write!(f, "remove link {path}, which dangles: {problem}"),
-        }
-    }
-}

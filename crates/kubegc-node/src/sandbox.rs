@@ -21,7 +21,6 @@
 use std::{
     cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -49,7 +48,8 @@ pub struct EvictSandboxes {
 
 /// An action of a sandbox plan: stop a sandbox, and remove it if that succeeds
 /// ([N2.37](crate::rules#n2-37)).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("remove sandbox {} of {}: {reason}", sandbox.id, sandbox.pod)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
@@ -208,11 +208,4 @@ fn sort_key(sandbox: &Sandbox) -> impl Ord + '_ {
         (&sandbox.id, sandbox.state),
         (&sandbox.pod, sandbox.attempt, &sandbox.labels),
     )
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { sandbox, reason } = self;
-        write!(f, "remove sandbox {} of {}: {reason}", sandbox.id, sandbox.pod)
-    }
 }

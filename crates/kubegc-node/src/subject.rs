@@ -1,6 +1,6 @@
 //! The objects of a node that entries of plans are about.
 
-use std::{fmt, sync::Arc};
+use std::sync::Arc;
 
 use kubegc_core::{
     Kept,
@@ -8,21 +8,27 @@ use kubegc_core::{
 };
 
 /// The subject of an entry in a plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
     serde(rename_all = "camelCase", rename_all_fields = "camelCase")
 )]
 pub enum Subject {
+    #[display("container {} ({} of {})", _0.id, _0.name.as_deref().unwrap_or("unnamed"), _0.pod)]
     Container(Arc<Container>),
+    #[display("sandbox {} of {}", _0.id, _0.pod)]
     Sandbox(Arc<Sandbox>),
     /// An entry of the pod log directory.
+    #[display("directory {_0}")]
     Directory(Arc<str>),
     /// A link to a log, by its path.
+    #[display("link {_0}")]
     Link(Arc<str>),
+    #[display("image {}", _0.name())]
     Image(Arc<Image>),
     /// The node as a whole.
+    #[display("node")]
     Node,
 }
 
@@ -48,21 +54,5 @@ impl From<&Arc<Sandbox>> for Subject {
 impl From<&Arc<Image>> for Subject {
     fn from(image: &Arc<Image>) -> Self {
         Self::Image(Arc::clone(image))
-    }
-}
-
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Container(container) => {
-                let name = container.name.as_deref().unwrap_or("unnamed");
-                write!(f, "container {} ({name} of {})", container.id, container.pod)
-            }
-            Self::Sandbox(sandbox) => write!(f, "sandbox {} of {}", sandbox.id, sandbox.pod),
-            Self::Directory(entry) => write!(f, "directory {entry}"),
-            Self::Link(path) => write!(f, "link {path}"),
-            Self::Image(image) => write!(f, "image {}", image.name()),
-            Self::Node => f.write_str("node"),
-        }
     }
 }

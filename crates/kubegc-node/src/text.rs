@@ -10,7 +10,8 @@ macro_rules! names {
         )+}
     )+) => {$(
         $(#[$attribute])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
+        #[display("{}", self.as_str())]
         pub enum $kind {$(
             $(#[$doc])*
             $variant,
@@ -23,12 +24,6 @@ macro_rules! names {
                 match self {
                     $(Self::$variant => $name,)+
                 }
-            }
-        }
-
-        impl std::fmt::Display for $kind {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(self.as_str())
             }
         }
 

@@ -109,24 +109,19 @@ impl fmt::Display for WaitingForSync {
             "garbage collection has not started: "
         })?;
         if self.unsynced.is_empty() {
-            f.write_str("API discovery has not succeeded yet")?;
+            return f.write_str("API discovery has not succeeded yet");
         }
-        for (at, Unsynced { resource, error }) in self.unsynced.iter().take(UNSYNCED_SHOWN).enumerate() {
-            f.write_str(if at == 0 {
-                "waiting for the initial list of "
-            } else {
-                ", "
-            })?;
-            f.write_str(&resource.qualified_resource())?;
-            if let Some(error) = error {
-                write!(f, " ({error})")?;
-            }
-        }
+        let shown = self.unsynced.iter().take(UNSYNCED_SHOWN);
+        let shown = shown.map(|Unsynced { resource, error }| match error {
+            Some(error) => format!("{} ({error})", resource.qualified_resource()),
+            None => resource.qualified_resource(),
+        });
+        let shown = shown.collect::<Vec<_>>().join(", ");
+        write!(f, "waiting for the initial list of {shown}")?;
         if let Some(more @ 1..) = self.unsynced.len().checked_sub(UNSYNCED_SHOWN) {
             write!(f, " and {more} more")?;
         }
         match self.starts_at {
-            _ if self.unsynced.is_empty() => Ok(()),
             Some(at) => write!(f, "; it starts at {at} in any case"),
             None => {
                 f.write_str("; up to Kubernetes 1.31 nothing is collected until every resource is listed")

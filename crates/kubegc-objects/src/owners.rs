@@ -244,19 +244,11 @@ impl fmt::Display for Classification {
         if self.owners.is_empty() && self.unknown.is_empty() {
             return f.write_str("it has no owners");
         }
-        for (at, Resolved { reference, state }) in self.owners.iter().enumerate() {
-            let separator = if at == 0 { "" } else { ", " };
-            write!(f, "{separator}{} {state}", reference.short())?;
-        }
-        for (at, reference) in self.unknown.iter().enumerate() {
-            let separator = if at == 0 && self.owners.is_empty() {
-                ""
-            } else {
-                ", "
-            };
-            write!(f, "{separator}{} is not among the objects", reference.short())?;
-        }
-        Ok(())
+        let known = self.owners.iter();
+        let known = known.map(|Resolved { reference, state }| format!("{} {state}", reference.short()));
+        let unknown = self.unknown.iter();
+        let unknown = unknown.map(|reference| format!("{} is not among the objects", reference.short()));
+        f.write_str(&known.chain(unknown).collect::<Vec<_>>().join(", "))
     }
 }
 

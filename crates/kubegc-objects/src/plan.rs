@@ -9,7 +9,6 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fmt,
     sync::Arc,
 };
 
@@ -33,9 +32,10 @@ const IDLE_WAITS_MAX: usize = 12;
 /// Calls of the collector for each object, more than any cascade needs.
 const CALLS_PER_OBJECT_MAX: usize = 200;
 
-/// One write to one object.
+/// One write to one object. Its display form is that of the [`Request`].
 #[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}: {reason}", operation.on(object))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Action {
     pub object: Arc<ObjectRef>,
@@ -64,14 +64,6 @@ impl PlannedAction for Action {
 
     fn depends_on(&self) -> Vec<Self::Object> {
         self.depends_on.clone()
-    }
-}
-
-impl fmt::Display for Action {
-    /// For example `delete pod/web-0 -n shop (Background): no owner of it is left`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.operation.write(&self.object, f)?;
-        write!(f, ": {}", self.reason)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Requests of the collector, their responses, and the events of watches, as data.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use kubegc_core::{
     ApiResource, DeleteOptions, KindId, ObjectMeta, ObjectRef, ObjectStore, PatchType, Preconditions,
@@ -20,11 +20,13 @@ fn body_text<S: serde::Serializer>(body: &Body, serializer: S) -> Result<S::Ok, 
     serializer.serialize_str(&String::from_utf8_lossy(body))
 }
 
-/// One request, with the expected state behind its decision.
+/// One request, with the expected state behind its decision. Its display form is such as
+/// `delete pod/web-0 -n shop (Background): no owner of it is left`.
 ///
 /// # Examples
 /// The example of [`Collector`](crate::Collector) responds to three requests.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{}: {reason}", operation.on(target))]
 #[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "camelCase"))]
 pub struct Request {
     /// The kind, in the catalog that the attempt received.
@@ -107,14 +109,6 @@ impl Request {
     }
 }
 
-impl fmt::Display for Request {
-    /// For example `delete pod/web-0 -n shop (Background): no owner of it is left`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.operation.write(&self.target, f)?;
-        write!(f, ": {}", self.reason)
-    }
-}
-
 /// An operation on an object.
 ///
 /// # Examples
@@ -188,13 +182,13 @@ impl Operation {
         Ok(Response::Applied(after.map(Arc::new)))
     }
 
-    /// Writes the operation on an object as text.
-    pub(crate) fn write(&self, object: &ObjectRef, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// The operation on an object as text.
+    pub(crate) fn on(&self, object: &ObjectRef) -> String {
         match self {
-            Self::Delete { propagation, .. } => write!(f, "delete {object} ({propagation})"),
-            Self::Patch { change, .. } => write!(f, "patch {object}: {change}"),
-            Self::Put { .. } => write!(f, "update the finalizers of {object}"),
-            Self::Get => write!(f, "read {object}"),
+            Self::Delete { propagation, .. } => format!("delete {object} ({propagation})"),
+            Self::Patch { change, .. } => format!("patch {object}: {change}"),
+            Self::Put { .. } => format!("update the finalizers of {object}"),
+            Self::Get => format!("read {object}"),
         }
     }
 }
@@ -350,7 +344,7 @@ impl Lane {
 }
 
 /// The next step of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Perform this request and pass its response in, with the lane. If the attempt is one to orphan, more
     /// requests can follow at once.
@@ -363,7 +357,7 @@ pub enum Step {
 }
 
 /// The result of an attempt.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Outcome {
     /// Whether the item is requeued with a delay.
     pub requeue: bool,

@@ -13,8 +13,8 @@ use kubegc_core::{
 use kubegc_node::{
     GoDuration, Inventory, Order, Unlisted,
     image::{
-        Action, Arithmetic, Error, FreeSpace, Records, RemovalReason, Response, Run, Step, Summary, Task,
-        Thresholds,
+        self, Action, Arithmetic, Error, FreeSpace, Records, RemovalReason, Response, Run, Step, Summary,
+        Task, Thresholds,
     },
 };
 
@@ -177,8 +177,10 @@ fn perform(
             Step::Done => break,
         };
     }
-    if round.call != Call::Detect && run.has_listed() {
-        outcome.eviction_order = eviction_order(&run);
+    if round.call != Call::Detect
+        && let Some(candidates) = run.candidates()
+    {
+        outcome.eviction_order = eviction_order(candidates.collect());
     }
     let plan = run.finish();
     let reported: Vec<_> = plan.actions.iter().map(|action| attempt(action).0).collect();
@@ -278,14 +280,11 @@ fn remove(round: &Round, action: &Action, outcome: &mut RoundOutcome) -> Result<
 }
 
 /// The keys of candidates, in groups that are equal in upstream's order.
-fn eviction_order(run: &Run) -> Vec<Vec<String>> {
-    let keys: Vec<&Arc<str>> = run.records().iter().map(|record| &record.key).collect();
-    let groups = run
-        .candidates()
-        .chunk_by(|a, b| (a.last_used, a.first_detected) == (b.last_used, b.first_detected));
-    let group = |group: &[kubegc_node::image::Candidate]| {
-        let key = |candidate: &kubegc_node::image::Candidate| keys[candidate.record].to_string();
-        let mut keys: Vec<String> = group.iter().map(key).collect();
+fn eviction_order(candidates: Vec<&image::Record>) -> Vec<Vec<String>> {
+    let groups =
+        candidates.chunk_by(|a, b| (a.last_used, a.first_detected) == (b.last_used, b.first_detected));
+    let group = |group: &[&image::Record]| {
+        let mut keys: Vec<String> = group.iter().map(|record| record.key.to_string()).collect();
         keys.sort_unstable();
         keys
     };
@@ -319,7 +318,7 @@ fn record_summary(outcome: &mut RoundOutcome, summary: &Summary) {
         .map(|event| event.reason.to_owned())
         .collect();
     let nanos = |time: Option<Timestamp>| time.map(Timestamp::as_nanos);
-    let record = |record: &kubegc_node::image::Record| {
+    let record = |record: &image::Record| {
         Record(
             record.key.to_string(),
             nanos(record.first_detected),

@@ -158,20 +158,17 @@ impl ApiResource {
 
     /// `resource.group`, or the resource alone in the core group: the form of error messages.
     pub fn qualified_resource(&self) -> String {
-        if self.group.is_empty() {
-            self.resource.to_string()
-        } else {
-            format!("{}.{}", self.resource, self.group)
-        }
+        self.with_group(&self.resource)
     }
 
     /// `Kind.group`, or the kind alone in the core group.
     pub fn qualified_kind(&self) -> String {
-        if self.group.is_empty() {
-            self.kind.to_string()
-        } else {
-            format!("{}.{}", self.kind, self.group)
-        }
+        self.with_group(&self.kind)
+    }
+
+    fn with_group(&self, name: &str) -> String {
+        let dot = if self.group.is_empty() { "" } else { "." };
+        format!("{name}{dot}{}", self.group)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Wrappers of planners: protected objects, a limit on deletions, approval.
 
-use std::{fmt, hash::Hash};
+use std::hash::Hash;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -131,7 +131,7 @@ where
 }
 
 #[cfg(feature = "serde")]
-impl<R: serde::Serialize + fmt::Display> serde::Serialize for Withheld<R> {
+impl<R: serde::Serialize + std::fmt::Display> serde::Serialize for Withheld<R> {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let name = match self {
             Self::Planner(reason) => return reason.serialize(serializer),

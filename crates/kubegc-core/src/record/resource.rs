@@ -2,12 +2,11 @@
 
 use super::Record;
 
-/// Declares [`Resource`] and [`Body`]: variant, group, plural, kind, kubectl's name of one object; for kinds
-/// with facts, their type and the accessor of a record.
+/// Declares [`Resource`] and [`Body`]: variant, group, plural and kind; for kinds with facts, their type and
+/// the accessor of a record.
 macro_rules! resources {
     ($(
-        $variant:ident: $group:literal, $plural:literal, $kind:literal, $kubectl:literal
-            $(=> $body:ident, $accessor:ident)?;
+        $variant:ident: $group:literal, $plural:literal, $kind:literal $(=> $body:ident, $accessor:ident)?;
     )*) => {
         /// A resource that a controller reads or writes. The order is that of the variant names.
         #[non_exhaustive]
@@ -41,11 +40,6 @@ macro_rules! resources {
                     _ => None,
                 }
             }
-
-            /// The singular that kubectl prints, with the group if there is one: `pod`, `job.batch`.
-            pub const fn kubectl_name(self) -> &'static str {
-                match self { $(Self::$variant => $kubectl,)* }
-            }
         }
 
         /// The fields of one object other than its metadata.
@@ -71,44 +65,47 @@ macro_rules! resources {
     };
 }
 
+impl Resource {
+    /// The singular that kubectl prints, with the group if there is one: `pod`, `job.batch`.
+    pub fn kubectl_name(self) -> String {
+        let kind = self.kind().to_lowercase();
+        match self.group() {
+            "" => kind,
+            group => format!("{kind}.{group}"),
+        }
+    }
+}
+
 resources! {
-    CertificateSigningRequests: "certificates.k8s.io", "certificatesigningrequests",
-        "CertificateSigningRequest", "certificatesigningrequest.certificates.k8s.io"
+    CertificateSigningRequests: "certificates.k8s.io", "certificatesigningrequests", "CertificateSigningRequest"
         => CertificateSigningRequest, certificate_signing_request;
-    ConfigMaps: "", "configmaps", "ConfigMap", "configmap" => ConfigMap, config_map;
-    ControllerRevisions: "apps", "controllerrevisions", "ControllerRevision", "controllerrevision.apps"
+    ConfigMaps: "", "configmaps", "ConfigMap" => ConfigMap, config_map;
+    ControllerRevisions: "apps", "controllerrevisions", "ControllerRevision"
         => ControllerRevision, controller_revision;
-    CronJobs: "batch", "cronjobs", "CronJob", "cronjob.batch" => CronJob, cron_job;
-    DaemonSets: "apps", "daemonsets", "DaemonSet", "daemonset.apps" => DaemonSet, daemon_set;
-    Deployments: "apps", "deployments", "Deployment", "deployment.apps" => Deployment, deployment;
-    EndpointSlices: "discovery.k8s.io", "endpointslices", "EndpointSlice", "endpointslice.discovery.k8s.io";
-    Endpoints: "", "endpoints", "Endpoints", "endpoints" => Endpoints, endpoints;
-    IpAddresses: "networking.k8s.io", "ipaddresses", "IPAddress", "ipaddress.networking.k8s.io"
-        => IpAddress, ip_address;
-    Jobs: "batch", "jobs", "Job", "job.batch" => Job, job;
-    Leases: "coordination.k8s.io", "leases", "Lease", "lease.coordination.k8s.io" => Lease, lease;
-    Namespaces: "", "namespaces", "Namespace", "namespace" => Namespace, namespace;
-    Nodes: "", "nodes", "Node", "node" => Node, node;
-    PersistentVolumeClaims: "", "persistentvolumeclaims", "PersistentVolumeClaim", "persistentvolumeclaim"
+    CronJobs: "batch", "cronjobs", "CronJob" => CronJob, cron_job;
+    DaemonSets: "apps", "daemonsets", "DaemonSet" => DaemonSet, daemon_set;
+    Deployments: "apps", "deployments", "Deployment" => Deployment, deployment;
+    EndpointSlices: "discovery.k8s.io", "endpointslices", "EndpointSlice";
+    Endpoints: "", "endpoints", "Endpoints" => Endpoints, endpoints;
+    IpAddresses: "networking.k8s.io", "ipaddresses", "IPAddress" => IpAddress, ip_address;
+    Jobs: "batch", "jobs", "Job" => Job, job;
+    Leases: "coordination.k8s.io", "leases", "Lease" => Lease, lease;
+    Namespaces: "", "namespaces", "Namespace" => Namespace, namespace;
+    Nodes: "", "nodes", "Node" => Node, node;
+    PersistentVolumeClaims: "", "persistentvolumeclaims", "PersistentVolumeClaim"
         => PersistentVolumeClaim, persistent_volume_claim;
-    PersistentVolumes: "", "persistentvolumes", "PersistentVolume", "persistentvolume"
-        => PersistentVolume, persistent_volume;
-    PodCertificateRequests: "certificates.k8s.io", "podcertificaterequests", "PodCertificateRequest",
-        "podcertificaterequest.certificates.k8s.io";
-    PodGroups: "scheduling.k8s.io", "podgroups", "PodGroup", "podgroup.scheduling.k8s.io";
-    Pods: "", "pods", "Pod", "pod" => Pod, pod;
-    ReplicaSets: "apps", "replicasets", "ReplicaSet", "replicaset.apps" => ReplicaSet, replica_set;
-    ResourceClaims: "resource.k8s.io", "resourceclaims", "ResourceClaim", "resourceclaim.resource.k8s.io"
-        => ResourceClaim, resource_claim;
-    Secrets: "", "secrets", "Secret", "secret" => Secret, secret;
-    ServiceAccounts: "", "serviceaccounts", "ServiceAccount", "serviceaccount"
-        => ServiceAccount, service_account;
-    ServiceCidrs: "networking.k8s.io", "servicecidrs", "ServiceCIDR", "servicecidr.networking.k8s.io"
-        => ServiceCidr, service_cidr;
-    Services: "", "services", "Service", "service" => Service, service;
-    StatefulSets: "apps", "statefulsets", "StatefulSet", "statefulset.apps" => StatefulSet, stateful_set;
-    VolumeAttachments: "storage.k8s.io", "volumeattachments", "VolumeAttachment",
-        "volumeattachment.storage.k8s.io" => VolumeAttachment, volume_attachment;
-    VolumeAttributesClasses: "storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass",
-        "volumeattributesclass.storage.k8s.io";
+    PersistentVolumes: "", "persistentvolumes", "PersistentVolume" => PersistentVolume, persistent_volume;
+    PodCertificateRequests: "certificates.k8s.io", "podcertificaterequests", "PodCertificateRequest";
+    PodGroups: "scheduling.k8s.io", "podgroups", "PodGroup";
+    Pods: "", "pods", "Pod" => Pod, pod;
+    ReplicaSets: "apps", "replicasets", "ReplicaSet" => ReplicaSet, replica_set;
+    ResourceClaims: "resource.k8s.io", "resourceclaims", "ResourceClaim" => ResourceClaim, resource_claim;
+    Secrets: "", "secrets", "Secret" => Secret, secret;
+    ServiceAccounts: "", "serviceaccounts", "ServiceAccount" => ServiceAccount, service_account;
+    ServiceCidrs: "networking.k8s.io", "servicecidrs", "ServiceCIDR" => ServiceCidr, service_cidr;
+    Services: "", "services", "Service" => Service, service;
+    StatefulSets: "apps", "statefulsets", "StatefulSet" => StatefulSet, stateful_set;
+    VolumeAttachments: "storage.k8s.io", "volumeattachments", "VolumeAttachment"
+        => VolumeAttachment, volume_attachment;
+    VolumeAttributesClasses: "storage.k8s.io", "volumeattributesclasses", "VolumeAttributesClass";
 }

@@ -193,12 +193,6 @@ fn resources_are_found_by_group_and_kind() {
         assert_eq!(Resource::of_kind("x.dev", resource.kind()), None);
         assert_eq!(Resource::of_kind(resource.group(), resource.plural()), None);
         assert!(plurals.insert((resource.group(), resource.plural())));
-        let kind = resource.kind().to_lowercase();
-        let name = match resource.group() {
-            "" => kind,
-            group => format!("{kind}.{group}"),
-        };
-        assert_eq!(resource.kubectl_name(), name);
     }
     let id = |namespace| ObjectId::new(Resource::Jobs, &ObjectMeta::new(namespace, "a", "u"));
     assert_eq!(id("shop").to_string(), "job.batch/a -n shop");

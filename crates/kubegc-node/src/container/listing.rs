@@ -9,7 +9,7 @@ use std::{
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
 use kubegc_core::{
-    Kept, Timestamp, Uid,
+    Kept, PlanOf, Timestamp, Uid,
     node_facts::{Container, ContainerState},
 };
 
@@ -20,93 +20,78 @@ use crate::GoDuration;
 /// order of the listing.
 pub(super) type Units<'a> = BTreeMap<(&'a Uid, &'a str), Vec<&'a Arc<Container>>>;
 
-/// The classified containers of a listing, before any limit applies.
-#[derive(Default)]
-pub(super) struct Classified<'a> {
-    pub(super) units: Units<'a>,
-    pub(super) kept: Vec<Kept<Subject, Reason>>,
-    pub(super) findings: Vec<Kept<Subject, Reason>>,
-    /// The time at which the first container that is too young reaches the minimum age.
-    pub(super) next_at: Option<Timestamp>,
-}
-
-/// Classifies a listing. *O*(n log n) for n containers.
+/// Classifies a listing before any limit applies. Returns the units, and adds the kept containers, the
+/// findings, and the time at which the first container that is too young reaches the minimum age.
+/// *O*(n log n) for n containers.
 pub(super) fn classify<'a>(
     policy: &EvictUnits,
     listing: &'a [Arc<Container>],
     now: Timestamp,
-) -> Classified<'a> {
-    let mut classified = Classified::default();
-    let excluded = classified.report_duplicates(listing);
-    for (at, container) in listing.iter().enumerate() {
-        if !excluded.contains(&at) {
-            classified.add(policy, container, now);
+    plan: &mut PlanOf<EvictUnits>,
+) -> Units<'a> {
+    let mut units = Units::new();
+    let excluded = report_duplicates(listing, plan);
+    let listing = listing.iter().enumerate();
+    for (_, container) in listing.filter(|(at, _)| !excluded.contains(at)) {
+        let Some(reason) = kept_reason(policy, container, now) else {
+            if container.pod.uid.is_empty() {
+                plan.findings
+                    .push(Subject::from(container).because(Reason::NoPod));
+            }
+            units.entry(unit(container)).or_default().push(container);
+            continue;
+        };
+        if let Reason::TooYoung { .. } | Reason::CreatedInFuture { .. } = reason {
+            let age_min = policy.limits.age_min.as_nanos();
+            let reaches_at = Timestamp::from_nanos(container.created_at.as_nanos().saturating_add(age_min));
+            plan.next_at = Some(plan.next_at.map_or(reaches_at, |at| at.min(reaches_at)));
         }
+        if let Reason::NoMetadata | Reason::NoId | Reason::CreatedInFuture { .. } = reason {
+            plan.findings
+                .push(Subject::from(container).because(reason.clone()));
+        }
+        plan.kept.push(Subject::from(container).because(reason));
     }
-    sort_entries(&mut classified.kept);
-    sort_entries(&mut classified.findings);
-    classified
+    sort_entries(&mut plan.kept);
+    sort_entries(&mut plan.findings);
+    // Saturated arithmetic can return a time that is not after `now`.
+    plan.next_at = plan.next_at.filter(|&at| at > now);
+    units
 }
 
 pub(super) fn unit(container: &Container) -> (&Uid, &str) {
     (&container.pod.uid, container.name.as_deref().unwrap_or_default())
 }
 
-impl<'a> Classified<'a> {
-    fn add(&mut self, policy: &EvictUnits, container: &'a Arc<Container>, now: Timestamp) {
-        let Some(reason) = kept_reason(policy, container, now) else {
-            if container.pod.uid.is_empty() {
-                self.findings
-                    .push(Subject::from(container).because(Reason::NoPod));
-            }
-            self.units.entry(unit(container)).or_default().push(container);
-            return;
+/// Reports the containers whose id is listed more than once. Returns the indexes of those to exclude: all but
+/// the first of equal entries, and all of different entries.
+fn report_duplicates(listing: &[Arc<Container>], plan: &mut PlanOf<EvictUnits>) -> BTreeSet<usize> {
+    let mut excluded = BTreeSet::new();
+    let mut ids = HashSet::with_capacity_and_hasher(listing.len(), FixedState::default());
+    if listing.iter().all(|container| ids.insert(&container.id)) {
+        return excluded;
+    }
+    let mut by_id = BTreeMap::<&Arc<str>, Vec<usize>>::new();
+    for (at, container) in listing.iter().enumerate() {
+        by_id.entry(&container.id).or_default().push(at);
+    }
+    for mut same in by_id.into_values().filter(|same| same.len() > 1) {
+        let are_equal = same.iter().all(|&at| listing[at] == listing[same[0]]);
+        let reason = if are_equal {
+            Reason::Repeated
+        } else {
+            Reason::Contradiction
         };
-        if let Reason::TooYoung { .. } | Reason::CreatedInFuture { .. } = reason {
-            let age_min = policy.limits.age_min.as_nanos();
-            let reaches_at = Timestamp::from_nanos(container.created_at.as_nanos().saturating_add(age_min));
-            self.next_at = Some(self.next_at.map_or(reaches_at, |at| at.min(reaches_at)));
+        excluded.extend(&same[usize::from(are_equal)..]);
+        // Sorted, so that the order of the listing is irrelevant.
+        same.sort_by(|&a, &b| sort_key(&listing[a]).cmp(&sort_key(&listing[b])));
+        let about = |at: usize| Subject::from(&listing[at]).because(reason.clone());
+        plan.findings.push(about(same[0]));
+        if !are_equal {
+            plan.kept.extend(same.into_iter().map(about));
         }
-        if let Reason::NoMetadata | Reason::NoId | Reason::CreatedInFuture { .. } = reason {
-            self.findings
-                .push(Subject::from(container).because(reason.clone()));
-        }
-        self.kept.push(Subject::from(container).because(reason));
     }
-
-    /// Reports the containers whose id is listed more than once. Returns the indexes of those to exclude: all
-    /// but the first of equal entries, and all of different entries.
-    fn report_duplicates(&mut self, listing: &[Arc<Container>]) -> BTreeSet<usize> {
-        let mut excluded = BTreeSet::new();
-        let mut ids = HashSet::with_capacity_and_hasher(listing.len(), FixedState::default());
-        if listing.iter().all(|container| ids.insert(&container.id)) {
-            return excluded;
-        }
-        let mut by_id = BTreeMap::<&Arc<str>, Vec<usize>>::new();
-        for (at, container) in listing.iter().enumerate() {
-            by_id.entry(&container.id).or_default().push(at);
-        }
-        for mut same in by_id.into_values().filter(|same| same.len() > 1) {
-            let are_equal = same.iter().all(|&at| listing[at] == listing[same[0]]);
-            let reason = if are_equal {
-                Reason::Repeated
-            } else {
-                Reason::Contradiction
-            };
-            excluded.extend(&same[usize::from(are_equal)..]);
-            // Sorted, so that the order of the listing is irrelevant.
-            same.sort_by(|&a, &b| sort_key(&listing[a]).cmp(&sort_key(&listing[b])));
-            self.findings
-                .push(Subject::from(&listing[same[0]]).because(reason.clone()));
-            if !are_equal {
-                let kept = same
-                    .iter()
-                    .map(|&at| Subject::from(&listing[at]).because(reason.clone()));
-                self.kept.extend(kept);
-            }
-        }
-        excluded
-    }
+    excluded
 }
 
 /// All fields of a container but the id, as a sort key.

@@ -43,7 +43,8 @@ pub enum Mode {
     Forced,
 }
 
-/// The limits for dead containers ([N1.16](crate::rules#n1-16) to [N1.19](crate::rules#n1-19)). `Default` is upstream's: one for each pod and container name.
+/// The limits for dead containers ([N1.16](crate::rules#n1-16) to [N1.19](crate::rules#n1-19)). `Default` is
+/// upstream's: one for each pod and container name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Limits {
     /// Time since *creation* for which a dead container is kept. Zero: not at all. Too long: containers of

@@ -5,7 +5,7 @@
 use std::{cmp::Reverse, sync::Arc};
 
 use kubegc_core::{
-    Kept, Plan, PlanOf, Planner, Timestamp, Uid,
+    Plan, PlanOf, Planner, Timestamp, Uid,
     node_facts::{Container, ContainerState, annotation},
 };
 
@@ -39,33 +39,25 @@ impl Planner for EvictUnits {
                 };
             }
         };
-        let classified = classify(self, listing, now);
-        let mut plan: PlanOf<Self> = Plan {
-            kept: classified.kept,
-            findings: classified.findings,
-            // Saturated arithmetic can return a time that is not after `now`.
-            next_at: classified.next_at.filter(|&at| at > now),
-            ..Plan::default()
-        };
+        let mut plan = Plan::default();
         let mut selection = Selection {
             policy: self,
             inventory,
-            actions: Vec::new(),
-            units: classified.units,
+            units: classify(self, listing, now, &mut plan),
+            plan,
         };
-        plan.summary.candidates = selection.total();
-        plan.summary.units = count(selection.units.len());
-        plan.summary.pod_ended = selection.removable_pods();
+        selection.plan.summary.candidates = selection.total();
+        selection.plan.summary.units = count(selection.units.len());
+        selection.plan.summary.pod_ended = selection.removable_pods();
         if let Some(max) = self.limits.per_unit_max {
             let reason = RemovalReason::UnitLimit { per_unit_max: max };
-            plan.summary.unit_limit = selection.limit_units(max, reason);
+            selection.plan.summary.unit_limit = selection.limit_units(max, reason);
         }
         if let Some(max) = self.limits.node_max {
-            selection.node(max, &mut plan.summary, &mut plan.findings);
+            selection.node(max);
         }
-        selection.explain(&mut plan.kept);
-        plan.actions = selection.actions;
-        plan
+        selection.explain();
+        selection.plan
     }
 }
 
@@ -74,7 +66,8 @@ struct Selection<'a> {
     inventory: &'a Inventory,
     /// The units with the containers that are still kept.
     units: Units<'a>,
-    actions: Vec<Action>,
+    /// The plan so far.
+    plan: PlanOf<EvictUnits>,
 }
 
 impl Selection<'_> {
@@ -84,70 +77,80 @@ impl Selection<'_> {
         if !self.inventory.pods.sources_ready {
             return 0;
         }
-        let before = self.actions.len();
+        let before = self.plan.actions.len();
         for ((uid, _), unit) in &mut self.units {
             if let Some(state) = removable_state(self.policy, self.inventory, uid) {
                 let reason = RemovalReason::PodEnded(state);
-                remove_beyond(&mut self.actions, unit, 0, self.policy.order, reason);
+                remove_beyond(&mut self.plan.actions, unit, 0, self.policy.order, reason);
             }
         }
         // N2.23 divides by the number of units that still have containers.
         self.units.retain(|_, unit| !unit.is_empty());
-        count(self.actions.len() - before)
+        count(self.plan.actions.len() - before)
     }
 
     /// [N2.22](crate::rules#n2-22): each unit keeps its newest containers, up to `max`. Returns the number of
     /// removed containers.
     fn limit_units(&mut self, max: u32, reason: RemovalReason) -> u32 {
-        let before = self.actions.len();
+        let before = self.plan.actions.len();
         for unit in self.units.values_mut() {
             if count(unit.len()) > max {
-                remove_beyond(&mut self.actions, unit, max as usize, self.policy.order, reason);
+                remove_beyond(
+                    &mut self.plan.actions,
+                    unit,
+                    max as usize,
+                    self.policy.order,
+                    reason,
+                );
             }
         }
-        count(self.actions.len() - before)
+        count(self.plan.actions.len() - before)
     }
 
     /// [N2.23](crate::rules#n2-23) to [N2.26](crate::rules#n2-26): equal shares of the node's limit, at least
     /// one for each unit; then the oldest of all.
-    fn node(&mut self, max: u32, summary: &mut Summary, findings: &mut Vec<Kept<Subject, Reason>>) {
+    fn node(&mut self, max: u32) {
         let total = self.total();
         if total <= max {
             return;
         }
         let units = count(self.units.len());
         let share = max.checked_div(units).unwrap_or(0).max(1);
-        findings.push(Subject::Node.because(Reason::LimitsConflict {
-            per_unit_max: self.policy.limits.per_unit_max,
-            node_max: max,
-            units,
-            share,
-        }));
+        self.plan
+            .findings
+            .push(Subject::Node.because(Reason::LimitsConflict {
+                per_unit_max: self.policy.limits.per_unit_max,
+                node_max: max,
+                units,
+                share,
+            }));
         let reason = RemovalReason::EvenShare { share, node_max: max };
-        summary.even_share = self.limit_units(share, reason);
+        self.plan.summary.even_share = self.limit_units(share, reason);
         let remaining = self.total();
         if remaining > max {
-            summary.node_limit = self.oldest(max, RemovalReason::NodeLimit { node_max: max });
+            self.plan.summary.node_limit = self.oldest(max, RemovalReason::NodeLimit { node_max: max });
         } else if remaining < max {
-            findings.push(Subject::Node.because(Reason::RemovesMoreThanNeeded {
-                remaining,
-                node_max: max,
-            }));
+            self.plan
+                .findings
+                .push(Subject::Node.because(Reason::RemovesMoreThanNeeded {
+                    remaining,
+                    node_max: max,
+                }));
         }
     }
 
     /// Keeps this number of the newest containers of the node. Returns the number of removed containers.
     fn oldest(&mut self, max: u32, reason: RemovalReason) -> u32 {
-        let before = self.actions.len();
+        let before = self.plan.actions.len();
         let mut all: Vec<_> = self.units.values_mut().flat_map(std::mem::take).collect();
         // Upstream sorts before it removes, even if it removes all.
         newest_first(&mut all, self.policy.order);
-        remove_last(&mut self.actions, &mut all, max as usize, reason);
+        remove_last(&mut self.plan.actions, &mut all, max as usize, reason);
         // The kept containers return to their units, the newest first.
         for container in all {
             self.units.entry(unit(container)).or_default().push(container);
         }
-        count(self.actions.len() - before)
+        count(self.plan.actions.len() - before)
     }
 
     /// The number of containers that are still kept.
@@ -156,18 +159,20 @@ impl Selection<'_> {
     }
 
     /// Adds the reasons for kept containers, by unit, the newest first.
-    fn explain(&mut self, reasons: &mut Vec<Kept<Subject, Reason>>) {
+    fn explain(&mut self) {
         for ((uid, _), unit) in &mut self.units {
             newest_first(unit, self.policy.order);
             // With ready sources, the units of removable pods have been removed.
             let sources_not_ready = removable_state(self.policy, self.inventory, uid).is_some();
-            reasons.extend((0..).zip(unit).map(|(newer, &mut container)| {
-                Subject::from(container).because(if sources_not_ready {
-                    Reason::SourcesNotReady
-                } else {
-                    Reason::WithinLimits { newer }
-                })
-            }));
+            self.plan
+                .kept
+                .extend((0..).zip(unit).map(|(newer, &mut container)| {
+                    Subject::from(container).because(if sources_not_ready {
+                        Reason::SourcesNotReady
+                    } else {
+                        Reason::WithinLimits { newer }
+                    })
+                }));
         }
     }
 }

@@ -56,24 +56,30 @@ impl Node<'_> {
                 stop_first,
                 ..
             } = action.clone();
-            let action = NodeAction::Container(action);
-            let outcome = if let Some(outcome) = self.withheld(&action) {
-                outcome
-            } else if let Some(grace_seconds) = stop_first
-                && let Err(error) = {
-                    let event = Event::normal("Killing", KILLING);
-                    report.events.push((Arc::clone(&container), event));
+            let events = &mut report.events;
+            let removal = async {
+                if let Some(grace_seconds) = stop_first {
+                    events.push((Arc::clone(&container), Event::normal("Killing", KILLING)));
                     let runtime = self.environment.runtime;
-                    runtime.stop_container(&container.id, grace_seconds).await
+                    if let Err(error) = runtime.stop_container(&container.id, grace_seconds).await {
+                        // No other container is removed instead.
+                        return Outcome::NotStopped(error);
+                    }
                 }
-            {
-                // A container that cannot be stopped is not removed, and no other one instead.
-                Outcome::NotStopped(error)
-            } else {
                 removal_outcome(self.remove_container(&container).await)
             };
-            report.performed.push(Performed { action, outcome });
+            let performed = self.perform(NodeAction::Container(action), removal).await;
+            report.performed.push(performed);
         }
+    }
+
+    /// Performs an action, unless it is withheld.
+    async fn perform(&self, action: NodeAction, removal: impl Future<Output = Outcome>) -> Performed {
+        let outcome = match self.withheld(&action) {
+            Some(withheld) => withheld,
+            None => removal.await,
+        };
+        Performed { action, outcome }
     }
 
     /// [N2.52](crate::rules#n2-52): removes the log files of a container, its link, then the container. Stops
@@ -113,15 +119,15 @@ impl Node<'_> {
         report.sandboxes = policy.plan(&inventory, self.environment.clock.now());
         for action in &report.sandboxes.actions {
             let sandbox::Action { sandbox, .. } = action;
-            let action = NodeAction::Sandbox(action.clone());
-            let outcome = if let Some(outcome) = self.withheld(&action) {
-                outcome
-            } else if let Err(error) = self.environment.runtime.stop_sandbox(&sandbox.id).await {
-                Outcome::NotStopped(error)
-            } else {
-                removal_outcome(self.environment.runtime.remove_sandbox(&sandbox.id).await)
+            let removal = async {
+                let runtime = self.environment.runtime;
+                match runtime.stop_sandbox(&sandbox.id).await {
+                    Ok(()) => removal_outcome(runtime.remove_sandbox(&sandbox.id).await),
+                    Err(error) => Outcome::NotStopped(error),
+                }
             };
-            report.performed.push(Performed { action, outcome });
+            let performed = self.perform(NodeAction::Sandbox(action.clone()), removal).await;
+            report.performed.push(performed);
         }
     }
 
@@ -165,31 +171,30 @@ impl Node<'_> {
 
     async fn perform_logs(&self, actions: &[log::Action], report: &mut ContainersReport) {
         let Some(logs) = self.environment.logs else { return };
-        for log_action in actions {
-            let action = NodeAction::Log(log_action.clone());
-            if let Some(outcome) = self.withheld(&action) {
-                report.performed.push(Performed { action, outcome });
-                continue;
-            }
-            let outcome = match log_action {
-                log::Action::RemoveDirectory { entry, .. } => {
-                    match self.check_removable(entry, &mut report.errors).await {
-                        Ok(()) => removal_outcome(logs.remove_pod_entry(entry).await),
-                        Err(reason) => Outcome::Kept(reason),
+        for action in actions {
+            let errors = &mut report.errors;
+            let removal = async {
+                match action {
+                    log::Action::RemoveDirectory { entry, .. } => {
+                        match self.check_removable(entry, errors).await {
+                            Ok(()) => removal_outcome(logs.remove_pod_entry(entry).await),
+                            Err(reason) => Outcome::Kept(reason),
+                        }
                     }
-                }
-                log::Action::RemoveLink { path, .. } => {
-                    removal_outcome(logs.remove_container_link(path).await)
-                }
-                log::Action::ResolveLink { path, container_id } => {
-                    let status = self.environment.runtime.container_status(container_id).await;
-                    match self.settings.log.link(&status) {
-                        Ok(()) => removal_outcome(logs.remove_container_link(path).await),
-                        Err(reason) => Outcome::Kept(reason),
+                    log::Action::RemoveLink { path, .. } => {
+                        removal_outcome(logs.remove_container_link(path).await)
+                    }
+                    log::Action::ResolveLink { path, container_id } => {
+                        let status = self.environment.runtime.container_status(container_id).await;
+                        match self.settings.log.link(&status) {
+                            Ok(()) => removal_outcome(logs.remove_container_link(path).await),
+                            Err(reason) => Outcome::Kept(reason),
+                        }
                     }
                 }
             };
-            report.performed.push(Performed { action, outcome });
+            let performed = self.perform(NodeAction::Log(action.clone()), removal).await;
+            report.performed.push(performed);
         }
     }
 

@@ -49,35 +49,25 @@ impl Node<'_> {
         };
         let mut performed = Vec::new();
         // A dry run lists too; it updates only the run's copy of the records.
-        let listing: Inventory;
         let records = self.records.clone();
-        let mut run = Run::new(
-            FreeSpace {
-                task,
-                ..self.settings.image
-            },
-            records,
-            began_at,
-            now,
-        );
-        let mut step = run.next(None);
-        if step == Step::Measure {
-            step = run.next(Some(Response::Measured(self.measure().await)));
-        }
-        if step == Step::List {
-            listing = self.list().await;
-            let at = self.environment.clock.now();
-            step = run.next(Some(Response::Listed {
-                inventory: &listing,
-                at,
-            }));
-        }
-        // Terminates: each image is removed at most twice, and the file system is measured once.
+        let policy = FreeSpace {
+            task,
+            ..self.settings.image
+        };
+        let mut run = Run::new(policy, records, began_at, now);
+        let mut listing;
+        let mut response = None;
+        // Terminates: a run lists once, measures once, and removes each image at most twice.
         loop {
-            let response = match step {
-                // A run lists only once, above.
-                Step::List | Step::Done => break,
+            response = Some(match run.next(response) {
                 Step::Measure => Response::Measured(self.measure().await),
+                Step::List => {
+                    listing = self.list().await;
+                    Response::Listed {
+                        inventory: &listing,
+                        at: self.environment.clock.now(),
+                    }
+                }
                 Step::Remove(action) => {
                     let outcome = self.remove_image(&action).await;
                     let result = match &outcome {
@@ -91,8 +81,8 @@ impl Node<'_> {
                     });
                     Response::Removed(result)
                 }
-            };
-            step = run.next(Some(response));
+                Step::Done => break,
+            });
         }
         let plan = run.finish();
         if !self.settings.dry_run {

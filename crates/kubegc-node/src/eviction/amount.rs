@@ -53,7 +53,7 @@ impl fmt::Display for Percent {
 }
 
 /// The value of a threshold, or a minimum reclaim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, derive_more::Display)]
 pub enum Amount {
     /// A quantity, in the unit of the signal.
     Absolute(Quantity),
@@ -81,15 +81,6 @@ impl FromStr for Amount {
             let quantity = Quantity::parse(text).map(Self::Absolute);
             quantity
                 .ok_or_else(|| FieldError::invalid("", text, "not a quantity such as 100Mi, 1.5Gi or 500k"))
-        }
-    }
-}
-
-impl fmt::Display for Amount {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Absolute(quantity) => quantity.fmt(f),
-            Self::Relative(percent) => percent.fmt(f),
         }
     }
 }

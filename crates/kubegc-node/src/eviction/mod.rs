@@ -29,7 +29,7 @@ pub use amount::{Amount, Percent};
 pub use decision::{Decision, EvictionReason, StillMet};
 pub use layout::{FileSystems, Function, Layout, LayoutError, reclaim_functions};
 pub use observation::{FileSystemRole, MinimumReclaim, Observation, Observations};
-pub use plan::{History, PRESSURE_TRANSITION_PERIOD, Pressure, Reclaim, Summary, Trigger};
+pub use plan::{History, Pressure, Reclaim, Summary, Trigger};
 pub use reason::{Reason, Subject};
 pub use signal::{NodeCondition, Resource, Signal};
 pub use threshold::{Origin, Threshold, Thresholds};

@@ -1,7 +1,7 @@
 //! The plan of one sync of the eviction manager: the selected threshold, and its reclaim functions
 //! ([N4.4](crate::rules#n4-4) to [N4.7](crate::rules#n4-7)).
 
-use std::{collections::BTreeSet, fmt};
+use std::collections::BTreeSet;
 
 use kubegc_core::{Kept, Plan, PlanOf, Planner, Timestamp};
 
@@ -33,16 +33,11 @@ pub struct History {
 }
 
 /// One function to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("{function} for {signal}")]
 pub struct Reclaim {
     pub function: Function,
     pub signal: Signal,
-}
-
-impl fmt::Display for Reclaim {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {}", self.function, self.signal)
-    }
 }
 
 /// The threshold that a sync selects.
@@ -70,15 +65,11 @@ pub struct Summary {
     /// The selected threshold. `None`: no threshold is selected, and no pod is evicted.
     pub trigger: Option<Trigger>,
     /// The node conditions of all thresholds that are met, even within their grace period. The kubelet keeps
-    /// the conditions of earlier syncs for the [`PRESSURE_TRANSITION_PERIOD`].
+    /// the conditions of earlier syncs for five minutes by default ([N4.16](crate::rules#n4-16)).
     pub conditions: BTreeSet<NodeCondition>,
     /// The input of the next sync.
     pub history: History,
 }
-
-/// The default time for which a node keeps a pressure condition after the last threshold was met
-/// ([N4.16](crate::rules#n4-16)).
-pub const PRESSURE_TRANSITION_PERIOD: GoDuration = GoDuration::from_secs(300);
 
 impl Planner for Thresholds {
     type Facts = Pressure;
@@ -159,10 +150,7 @@ impl Planner for Thresholds {
                 Some(trigger) if trigger.functions.is_empty() => Reason::NothingToCollect,
                 Some(_) => continue,
             };
-            plan.kept.push(Kept {
-                object: Subject::Threshold(threshold),
-                reason,
-            });
+            plan.kept.push(Subject::Threshold(threshold).because(reason));
         }
         plan.summary = Summary {
             trigger,
@@ -249,10 +237,8 @@ fn random_order(
         urgency(other.signal, semantics) == rank
             && functions(other.signal, layout, semantics) != trigger.functions
     })?;
-    Some(Kept {
-        object: Subject::Threshold(trigger.threshold),
-        reason: Reason::OrderIsRandom { other: other.signal },
-    })
+    let reason = Reason::OrderIsRandom { other: other.signal };
+    Some(Subject::Threshold(trigger.threshold).because(reason))
 }
 
 impl Thresholds {
@@ -270,10 +256,7 @@ impl Thresholds {
         });
         let mut findings: Vec<Kept<Subject, Reason>> = replaced
             .chain(copied)
-            .map(|(threshold, reason)| Kept {
-                object: Subject::Threshold(threshold),
-                reason,
-            })
+            .map(|(threshold, reason)| Subject::Threshold(threshold).because(reason))
             .collect();
         findings.extend(measurement_findings(effective, &facts.observations, now));
         findings
@@ -290,12 +273,7 @@ pub(super) fn measurement_findings(
     let signals: BTreeSet<Signal> = thresholds.iter().map(|threshold| threshold.signal).collect();
     let mut findings = Vec::new();
     for signal in signals {
-        let mut add = |reason| {
-            findings.push(Kept {
-                object: Subject::Signal(signal),
-                reason,
-            });
-        };
+        let mut add = |reason| findings.push(Subject::Signal(signal).because(reason));
         let Some(observation) = observations.get(&signal) else {
             let is_configured = |threshold: &Threshold| threshold.origin == Origin::Configured;
             if thresholds

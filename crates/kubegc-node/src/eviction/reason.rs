@@ -1,24 +1,19 @@
 //! Reasons why a threshold causes no reclaim, and findings about thresholds and measurements.
 
-use std::fmt;
-
-use kubegc_core::Timestamp;
+use kubegc_core::{Kept, Timestamp};
 
 use super::{Signal, Threshold};
 
 /// The subject of an entry in a reclaim plan.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
 pub enum Subject {
     Threshold(Threshold),
     Signal(Signal),
 }
 
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Threshold(threshold) => threshold.fmt(f),
-            Self::Signal(signal) => signal.fmt(f),
-        }
+impl Subject {
+    pub(super) const fn because(self, reason: Reason) -> Kept<Self, Reason> {
+        Kept { object: self, reason }
     }
 }
 

@@ -8,27 +8,24 @@ use super::{
 };
 use crate::{GoDuration, Order};
 
-/// An unused, unpinned image.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The time of the last detection that found it in use; `None`: never.
-    pub last_used: Option<Timestamp>,
-    /// The time of its first detection; `None`: infinitely old.
-    pub first_detected: Option<Timestamp>,
+/// An unused, unpinned image, with the times of its record.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub(super) last_used: Option<Timestamp>,
+    pub(super) first_detected: Option<Timestamp>,
     /// The index of its record, in the order of keys.
-    pub record: usize,
+    pub(super) record: usize,
 }
 
 impl Candidate {
     /// The time since its last use; the longest duration if it was never used.
-    pub fn idle(&self, now: Timestamp) -> GoDuration {
+    pub(super) fn idle(&self, now: Timestamp) -> GoDuration {
         self.last_used
             .map_or(GoDuration::MAX, |used| GoDuration::between(used, now))
     }
 
     /// The time since its first detection; the longest duration if it is infinitely old.
-    pub fn age(&self, now: Timestamp) -> GoDuration {
+    pub(super) fn age(&self, now: Timestamp) -> GoDuration {
         self.first_detected
             .map_or(GoDuration::MAX, |detected| GoDuration::between(detected, now))
     }

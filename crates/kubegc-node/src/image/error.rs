@@ -44,15 +44,9 @@ pub enum Error {
         freed_bytes: i64,
         errors: Box<str>,
     },
-    /// Less was freed than required ([N3.35](crate::rules#n3-35)).
-    #[error("{text}")]
-    Insufficient {
-        /// The bytes to free.
-        wanted_bytes: i64,
-        freed_bytes: i64,
-        /// The text of the version.
-        text: Box<str>,
-    },
+    /// Less was freed than required ([N3.35](crate::rules#n3-35)), in the text of the version.
+    #[error("{0}")]
+    Insufficient(Box<str>),
 }
 
 impl Error {
@@ -82,11 +76,7 @@ impl Error {
                 "failed to garbage collect required amount of images. Wanted to free {wanted} bytes, but freed {freed} bytes"
             ),
         };
-        Self::Insufficient {
-            wanted_bytes: wanted,
-            freed_bytes: freed,
-            text: text.into(),
-        }
+        Self::Insufficient(text.into())
     }
 }
 

@@ -37,7 +37,6 @@ mod records;
 mod run;
 mod usage;
 
-pub use candidates::Candidate;
 pub use error::Error;
 pub use policy::{Arithmetic, FreeSpace, InvalidThresholds, Task, Thresholds};
 pub use reason::{Action, Hook, Reason, RemovalReason, Summary};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use kubegc_core::{Kept, PlanOf, Planner, Timestamp};
 
 use super::{
-    Action, Candidate, FreeSpace, Hook, Reason, Records, Response, Run, Step, Subject, Summary, Task,
-    detect::ImageState,
+    Action, FreeSpace, Hook, Reason, Records, Response, Run, Step, Subject, Summary, Task,
+    candidates::Candidate, detect::ImageState,
 };
 use crate::{GoDuration, Inventory};
 

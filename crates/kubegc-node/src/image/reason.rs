@@ -8,7 +8,8 @@ use super::{Error, Records};
 use crate::{Bytes, GoDuration, Subject, event::Event};
 
 /// An action of an image plan: remove an image with all its tags.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+#[display("remove image {} ({}): {reason}", image.name(), Bytes::from(image.size_bytes))]
 #[cfg_attr(
     feature = "serde",
     derive(serde::Serialize),
@@ -164,17 +165,5 @@ impl fmt::Display for RemovalReason {
 impl serde::Serialize for RemovalReason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         kubegc_core::planner::serialize_reason(self.name(), self, serializer)
-    }
-}
-
-impl fmt::Display for Action {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { image, reason, .. } = self;
-        write!(
-            f,
-            "remove image {} ({}): {reason}",
-            image.name(),
-            Bytes::from(image.size_bytes)
-        )
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kubegc_core::{PlanOf, RuntimeError, Timestamp, node_facts::FileSystem};
 
 use super::{
-    Action, Arithmetic, Error, FreeSpace, Reason, Records, RemovalReason, Subject, Task,
+    Action, Arithmetic, Error, FreeSpace, Reason, Record, Records, RemovalReason, Subject, Task,
     candidates::{Candidate, candidates, findings as image_findings},
     detect::{ImageState, Listed, detect},
     usage::{Usage, usage},
@@ -142,19 +142,11 @@ impl Run {
         self.advance()
     }
 
-    /// The candidates in the order of removal; empty before images are listed.
-    pub fn candidates(&self) -> &[Candidate] {
-        &self.candidates
-    }
-
-    /// The current records. They are updated when images are listed. Records of removed images are dropped
-    /// when the run is finished.
-    pub const fn records(&self) -> &Records {
-        &self.records
-    }
-
-    pub const fn has_listed(&self) -> bool {
-        self.has_listed
+    /// The records of the candidates in the order of removal; `None` before images are listed.
+    pub fn candidates(&self) -> Option<impl Iterator<Item = &Record>> {
+        let candidates = self.candidates.iter();
+        let records = candidates.map(|candidate| &self.records.sorted[candidate.record]);
+        self.has_listed.then_some(records)
     }
 
     /// Processes a listing ([N3.17](crate::rules#n3-17) to [N3.19](crate::rules#n3-19)).

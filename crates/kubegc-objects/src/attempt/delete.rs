@@ -161,14 +161,7 @@ impl Attempt {
                 State::Finalize(removing) => self.finalize(removing, context, None),
                 State::Start => self.start(context),
                 // A call without a response has no result, so the item is retried later.
-                State::Over
-                | State::Item(_)
-                | State::Owner(..)
-                | State::Release(_)
-                | State::Unblock(..)
-                | State::Delete(_)
-                | State::Recheck(_)
-                | State::DeleteAgain(_) => Ok(done(Conclusion::Stale, true)),
+                _ => Ok(done(Conclusion::Stale, true)),
             };
         };
         match state {

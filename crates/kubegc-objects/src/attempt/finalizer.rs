@@ -61,6 +61,11 @@ impl Removing {
         }
     }
 
+    /// Whether it waits for a response, and not for its start or the end of a sleep.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.sent != Sent::Nothing
+    }
+
     /// Processes the response to the last request. The first call, and the call after a sleep, have none.
     pub(crate) fn next(&mut self, context: &Context<'_>, response: Option<Response>) -> Removal {
         match (self.sent, response) {

@@ -11,7 +11,7 @@
 //! [`garbagecollector.go`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/pkg/controller/garbagecollector/garbagecollector.go),
 //! 1.13 to 1.36.
 
-use std::{collections::BTreeMap, hash::Hash, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, hash::Hash, sync::Arc};
 
 use kubegc_core::{ObjectRef, metadata};
 
@@ -35,21 +35,12 @@ pub struct Attempt {
     /// The next dependent to start with.
     started: usize,
     in_flight: BTreeMap<Lane, Patching>,
-    /// Requests that responses have caused.
-    ready: Vec<(Lane, Request)>,
+    /// Steps that responses have caused.
+    ready: Vec<Step>,
     failed: usize,
     first_failure: Option<AttemptError>,
     removing: Option<Removing>,
-    pause: Pause,
     outcome: Option<Outcome>,
-}
-
-/// The wait after a conflict: requested, then slept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Pause {
-    None,
-    Wanted(Duration),
-    Sleeping,
 }
 
 impl Attempt {
@@ -65,7 +56,6 @@ impl Attempt {
             failed: 0,
             first_failure: None,
             removing: None,
-            pause: Pause::None,
             outcome: None,
         }
     }
@@ -79,14 +69,7 @@ impl Attempt {
         for &dependent in &self.dependents[self.started.min(self.dependents.len())..] {
             graph.identity(dependent).hash(hasher);
         }
-        (
-            &self.in_flight,
-            &self.ready,
-            self.failed,
-            &self.removing,
-            self.pause,
-        )
-            .hash(hasher);
+        (&self.in_flight, &self.ready, self.failed, &self.removing).hash(hasher);
     }
 
     /// Returns the next step. Dependents are started one by one, so a busy driver can stop calling.
@@ -97,19 +80,8 @@ impl Attempt {
         if self.owner.is_none() {
             self.start(context);
         }
-        if let Some((lane, request)) = self.ready.pop() {
-            return Step::Request(lane, request);
-        }
-        match self.pause {
-            Pause::None => {}
-            Pause::Wanted(wait) => {
-                self.pause = Pause::Sleeping;
-                return Step::Sleep(wait);
-            }
-            Pause::Sleeping => {
-                self.pause = Pause::None;
-                return self.finalize(context, None);
-            }
+        if let Some(step) = self.ready.pop() {
+            return step;
         }
         while let Some(&dependent) = self.dependents.get(self.started) {
             let lane = Lane(self.started as u32);
@@ -135,29 +107,26 @@ impl Attempt {
             }));
         }
         if self.removing.is_none() {
-            return match Target::of(context, context.graph.identity(self.node)) {
-                Ok(target) => {
-                    self.removing = Some(Removing::new(
-                        target,
-                        metadata::FINALIZER_ORPHAN,
-                        Reason::DependentsReleased,
-                    ));
-                    self.finalize(context, None)
-                }
-                Err(error) => self.finish(Err(error)),
+            let target = match Target::of(context, context.graph.identity(self.node)) {
+                Ok(target) => target,
+                Err(error) => return self.finish(Err(error)),
             };
+            let reason = Reason::DependentsReleased;
+            self.removing = Some(Removing::new(target, metadata::FINALIZER_ORPHAN, reason));
         }
-        Step::Wait
+        match &self.removing {
+            Some(removing) if removing.is_waiting() => Step::Wait,
+            _ => self.finalize(context, None),
+        }
     }
 
     /// Processes the response to one request. The next call of [`next`](Self::next) returns the next step.
     pub fn handle_response(&mut self, context: &mut Context<'_>, lane: Lane, response: Response) {
         if lane == Lane::ITEM {
-            match self.finalize(context, Some(response)) {
-                Step::Request(lane, request) => self.ready.push((lane, request)),
-                Step::Sleep(wait) => self.pause = Pause::Wanted(wait),
-                // The attempt keeps it; `next` returns it.
-                Step::Wait | Step::Done(_) => {}
+            let step = self.finalize(context, Some(response));
+            // The attempt keeps its outcome.
+            if !matches!(step, Step::Wait | Step::Done(_)) {
+                self.ready.push(step);
             }
             return;
         }
@@ -167,7 +136,7 @@ impl Attempt {
         match patching.next(context, self.node, Some(response)) {
             Patched::Request(request) => {
                 self.in_flight.insert(lane, patching);
-                self.ready.push((lane, request));
+                self.ready.push(Step::Request(lane, request));
             }
             Patched::Done(Response::Applied(_) | Response::NotFound) => {}
             Patched::Done(response) => self.fail(patching.error(response)),

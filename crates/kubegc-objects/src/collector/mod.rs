@@ -196,7 +196,7 @@ impl Collector {
                 self.follow_catalog(&catalog, &failed);
             }
             Input::Watch { monitor, event } => {
-                if !self.monitors.contains(monitor) {
+                if self.monitors.resource(monitor).is_none() {
                     return Err(Misuse::UnknownMonitor(monitor));
                 }
                 self.pass_time(now);

@@ -166,15 +166,12 @@ impl Monitors {
         monitors.peek().is_some() && monitors.all(|monitor| monitor.synced)
     }
 
-    pub(super) fn contains(&self, id: MonitorId) -> bool {
-        self.monitors.get(id.0 as usize).is_some_and(Option::is_some)
+    fn get(&self, id: MonitorId) -> Option<&Monitor> {
+        self.monitors.get(id.0 as usize)?.as_ref()
     }
 
     pub(super) fn resource(&self, id: MonitorId) -> Option<&ApiResource> {
-        self.monitors
-            .get(id.0 as usize)?
-            .as_ref()
-            .map(|monitor| &monitor.resource)
+        self.get(id).map(|monitor| &monitor.resource)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (MonitorId, &ApiResource, bool)> {
@@ -244,25 +241,21 @@ impl Monitors {
     }
 
     fn position(&self, resource: &ApiResource) -> Option<usize> {
-        self.monitors.iter().position(|monitor| {
-            monitor.as_ref().is_some_and(|monitor| {
-                let known = &monitor.resource;
-                known.resource == resource.resource
-                    && known.group == resource.group
-                    && known.version == resource.version
-            })
-        })
+        let is_same = |Monitor { resource: known, .. }: &Monitor| {
+            known.resource == resource.resource
+                && known.group == resource.group
+                && known.version == resource.version
+        };
+        let mut monitors = self.monitors.iter();
+        monitors.position(|monitor| monitor.as_ref().is_some_and(is_same))
     }
 }
 
 impl Latest for Monitors {
     fn latest(&self, kind: KindId, namespace: &str, name: &str) -> Option<Arc<ObjectMeta>> {
         let id = (*self.by_kind.get(kind.index())?)?;
-        let monitor = self.monitors.get(id.0 as usize)?.as_ref()?;
-        let wanted = (namespace, name);
-        let object = monitor
-            .store
-            .find(hash(wanted), |object| names(object) == wanted)?;
-        Some(Arc::clone(object))
+        let (store, wanted) = (&self.get(id)?.store, (namespace, name));
+        let object = store.find(hash(wanted), |object| names(object) == wanted);
+        object.cloned()
     }
 }

@@ -53,8 +53,8 @@ impl Collector {
         }
     }
 
-    /// When the next attempt at an object starts, if the last one failed, and the number of failures since the
-    /// last success.
+    /// When the next attempt at an object starts, if the last one failed, and the number of failures since
+    /// the last success.
     pub fn retry(&self, object: &Uid) -> Option<(Timestamp, u32)> {
         let node = self.graph.node(object)?;
         let at = self.timers.get(Timer::Retry { node, orphan: false })?;

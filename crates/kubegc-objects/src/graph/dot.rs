@@ -131,17 +131,11 @@ impl Vertex {
     fn attributes(&self) -> [(&'static str, String); 11] {
         let identity = &self.identity;
         let (group, version) = (identity.group(), identity.version());
+        let dot = if group.is_empty() { "" } else { "." };
         let mut label = format!(
-            "uid={}\nnamespace={}\n{}.{version}",
-            identity.uid, identity.namespace, identity.kind
+            "uid={}\nnamespace={}\n{}.{version}{dot}{group}/{}\n",
+            identity.uid, identity.namespace, identity.kind, identity.name
         );
-        if !group.is_empty() {
-            label.push('.');
-            label.push_str(group);
-        }
-        label.push('/');
-        label.push_str(&identity.name);
-        label.push('\n');
         let words = [
             "beingDeleted",
             "deletingDependents",
