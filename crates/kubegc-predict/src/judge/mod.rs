@@ -42,7 +42,7 @@ pub(crate) use self::{
 };
 use self::{
     undetermined::{Held, Reaction, Sources},
-    waits::waits_for,
+    waits::Waiting,
 };
 use crate::{
     Assumptions,
@@ -68,7 +68,14 @@ fn kept(facts: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, 
         let object = facts.view(position);
         let end = end(simulation, object)?;
         let fate = if end.is_deleting() {
-            let waits_for = waits_for(facts, simulation, &refusals, object, &end);
+            let waiting = Waiting {
+                facts,
+                simulation,
+                refusals: &refusals,
+                object,
+                end: &end,
+            };
+            let waits_for = waiting.waits();
             Fate::Terminating { waits_for }
         } else {
             let owners: Vec<OwnerReference> = lost_owners(object, &end).collect();
