@@ -6,6 +6,7 @@ use kubegc_control_plane::{
     CONTROLLER_MANAGER, Refusal, RefusedBy,
     finalizers::{self, Owner},
 };
+use kubegc_controllers::job::TRACKING_FINALIZER;
 use kubegc_core::{ObjectRef, OwnerReference, Quantity, record::Resource};
 use kubegc_snapshot::Details;
 use serde_json::json;
@@ -18,7 +19,7 @@ use super::{
 };
 use crate::{
     facts::{BrokenExtension, DELETING, Extension, Facts},
-    judge::{Fate, content_command, evidence::JOB_TRACKING},
+    judge::{Fate, content_command},
     words::{quoted, span},
 };
 
@@ -140,7 +141,7 @@ impl Finder<'_> {
             Cause::InUse { object, users } => in_use(facts, object, users),
             Cause::JobTracking => {
                 let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6";
-                let mut fixes = self.removals(direct, |finalizer| finalizer == JOB_TRACKING);
+                let mut fixes = self.removals(direct, |finalizer| finalizer == TRACKING_FINALIZER);
                 for fix in &mut fixes {
                     fix.risk = "none: the Job no longer exists".to_owned();
                 }

@@ -21,7 +21,7 @@ use kubegc_sim::{AdmissionWebhook, ConversionWebhook, service_not_found};
 use kubegc_snapshot::{Details, ObjectView};
 
 use super::{
-    Facts, conditions,
+    API_SERVICE, DEFINITION, EXTENSIONS, Facts, REGISTRATION, conditions,
     services::{Failure, ServiceName},
     similar,
 };
@@ -29,8 +29,6 @@ use crate::PredictError;
 
 const ADMISSION: &str = "admissionregistration.k8s.io";
 const WEBHOOKS: [&str; 2] = ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"];
-const EXTENSIONS: &str = "apiextensions.k8s.io";
-const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// An extension of the API server that cannot be reached.
 ///
@@ -119,7 +117,7 @@ impl Facts {
 
     /// The conversion webhooks of definitions with a storage version.
     fn conversions(&self) -> Vec<ConversionWebhook> {
-        let definitions = self.objects(EXTENSIONS, "CustomResourceDefinition");
+        let definitions = self.objects(EXTENSIONS, DEFINITION);
         let conversions = definitions.filter_map(|definition| {
             let Some(Details::CustomResourceDefinition(details)) = definition.details() else {
                 return None;
@@ -152,7 +150,7 @@ impl Facts {
     /// discovery fails as the condition of a namespace says.
     fn aggregated_apis(&self) -> BTreeMap<Arc<str>, AggregatedApi> {
         let mut apis = BTreeMap::new();
-        for object in self.objects(REGISTRATION, "APIService") {
+        for object in self.objects(REGISTRATION, API_SERVICE) {
             let Some(Details::ApiService(details)) = object.details() else {
                 continue;
             };
@@ -175,17 +173,13 @@ impl Facts {
         }
         // Every API server has APIServices: a dump without any was taken without them, whatever it declares.
         let completeness = &self.snapshot.completeness;
-        if !self.has_any(REGISTRATION, "APIService")
-            || !completeness.of(REGISTRATION, "APIService").is_complete()
+        if !self.has_any(REGISTRATION, API_SERVICE)
+            || !completeness.of(REGISTRATION, API_SERVICE).is_complete()
         {
             for (api_version, (failure, since)) in self.failed_discoveries() {
                 let (group, version) = split_api_version(&api_version);
                 let name: Arc<str> = format!("{version}.{group}").into();
-                if self
-                    .snapshot
-                    .position(REGISTRATION, "APIService", "", &name)
-                    .is_none()
-                {
+                if self.at(REGISTRATION, API_SERVICE, "", &name).is_none() {
                     let api = AggregatedApi {
                         api_version,
                         service: None,
@@ -219,7 +213,7 @@ impl Facts {
         let webhooks = webhooks.filter_map(|one| Some(self.broken_webhook(one, one.failure.as_ref()?)));
         let conversions = conversions.iter().filter_map(|one| {
             Some(BrokenExtension {
-                object: self.extension(EXTENSIONS, "CustomResourceDefinition", &one.definition),
+                object: self.extension(EXTENSIONS, DEFINITION, &one.definition),
                 extension: Extension::Conversion,
                 service: one.service.clone(),
                 failure: Arc::clone(one.failure.as_ref()?),
@@ -229,7 +223,7 @@ impl Facts {
         let apis = self.aggregated_apis.iter().filter_map(|(name, api)| {
             let api_version = api.api_version.clone();
             Some(BrokenExtension {
-                object: self.extension(REGISTRATION, "APIService", name),
+                object: self.extension(REGISTRATION, API_SERVICE, name),
                 extension: Extension::Api { api_version },
                 service: api.service.clone(),
                 failure: Arc::clone(api.failure.as_ref()?),
@@ -288,7 +282,7 @@ impl Facts {
         check("admission webhook", assumed.filter(|_| are_known), names)?;
         let apis = self.aggregated_apis.iter();
         let names = apis.flat_map(|(name, api)| [&**name, &*api.api_version]);
-        let are_known = self.has_any(REGISTRATION, "APIService");
+        let are_known = self.has_any(REGISTRATION, API_SERVICE);
         let assumed = assumptions.unavailable_apis.iter().filter(|_| are_known);
         check("aggregated API", assumed, names.collect())?;
         let controllers = default_controllers(self.snapshot.version());

@@ -38,6 +38,11 @@ pub(crate) use self::{
     times::{conditions, deletion_requested_at},
 };
 
+const EXTENSIONS: &str = "apiextensions.k8s.io";
+const DEFINITION: &str = "CustomResourceDefinition";
+const REGISTRATION: &str = "apiregistration.k8s.io";
+const API_SERVICE: &str = "APIService";
+
 /// The flags of an object with pending changes. A forecast starts at such objects.
 pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
 
@@ -222,7 +227,11 @@ impl Facts {
 
     /// The object of this kind and name.
     pub(crate) fn find(&self, kind: &ApiResource, namespace: &str, name: &str) -> Option<u32> {
-        let found = self.snapshot.position(&kind.group, &kind.kind, namespace, name);
+        self.at(&kind.group, &kind.kind, namespace, name)
+    }
+
+    pub(crate) fn at(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<u32> {
+        let found = self.snapshot.position(group, kind, namespace, name);
         found.map(|at| at as u32)
     }
 
