@@ -7,8 +7,6 @@ mod extensions;
 mod names;
 mod relations;
 mod scope;
-mod services;
-mod times;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,21 +19,21 @@ use kubegc_control_plane::{
 };
 use kubegc_controllers::Controller;
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
-    record::{Record, Resource},
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
+    record::{Body, Condition, Record, Resource},
     version::behavior,
 };
 use kubegc_sim::{ApiServer, Settings};
 use kubegc_snapshot::{ObjectView, Snapshot};
 
-pub use self::extensions::{BrokenExtension, Extension};
 use self::relations::Indexes;
+
+pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
     names::{SIMILAR_MAX, similar, unknown_kind, unknown_object},
     relations::{Related, Relation},
     scope::{Member, Scope},
-    times::{conditions, deletion_requested_at},
 };
 
 const EXTENSIONS: &str = "apiextensions.k8s.io";
@@ -79,6 +77,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Reads the facts of a dump.
+    ///
     /// # Complexity
     /// O(n + r) for n objects with r references.
     pub(crate) fn of(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
@@ -268,4 +268,42 @@ impl Facts {
             None => self.is_complete(Resource::Nodes).then_some(false),
         }
     }
+}
+
+impl Facts {
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
+    /// were taken.
+    pub(crate) fn newest_time(&self) -> Timestamp {
+        *self.newest_time.get_or_init(|| {
+            let times = self.snapshot.objects().filter_map(|view| {
+                let record = view.record();
+                let changed = conditions(&record).iter();
+                let changed = changed.flat_map(|one| [one.last_transition_time, one.last_update_time]);
+                let deleted = deletion_requested_at(&record.meta);
+                let of_object = [deleted, record.meta.creation_timestamp];
+                changed.chain(of_object).flatten().max()
+            });
+            times.max().unwrap_or(Timestamp::EPOCH)
+        })
+    }
+}
+
+/// The conditions in the status of an object, as far as they are known.
+pub(crate) fn conditions(record: &Record) -> &[Condition] {
+    let conditions = match &*record.body {
+        Body::Job(job) => job.conditions.known(),
+        Body::CertificateSigningRequest(request) => request.conditions.known(),
+        Body::Node(node) => node.conditions.known(),
+        Body::Namespace(namespace) => namespace.conditions.known(),
+        _ => None,
+    };
+    conditions.map_or(&[], Vec::as_slice)
+}
+
+/// The time at which the deletion of a terminating object was requested: its deletion time without the grace
+/// period.
+pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    let deletion = meta.deletion_timestamp?;
+    Some(deletion.saturating_sub(Duration::from_secs(grace.unsigned_abs())))
 }

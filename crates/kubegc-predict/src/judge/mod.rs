@@ -4,12 +4,9 @@ pub(crate) mod evidence;
 mod fate;
 mod findings;
 mod forecast;
-mod outcomes;
+mod missing;
 mod recreation;
-mod review;
 mod sentences;
-mod undetermined;
-mod unknown;
 mod wait;
 mod waits;
 
@@ -29,9 +26,8 @@ use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Uid, metada
 use kubegc_snapshot::ObjectView;
 
 pub use self::{
-    fate::{Fate, Finding, Missing},
+    fate::{Fate, Finding, Missing, Outcomes},
     forecast::{Forecast, ObjectFate, Removal, Undetermined},
-    outcomes::Outcomes,
     wait::{BlockedBy, Blocking, Remaining, Wait},
 };
 pub(crate) use self::{
@@ -41,7 +37,7 @@ pub(crate) use self::{
     sentences::{detail, fate_text, missing_text, own_reasons, sentence},
 };
 use self::{
-    undetermined::{Held, Reaction, Sources},
+    missing::{Held, Reaction, Sources},
     waits::Waiting,
 };
 use crate::{
@@ -98,7 +94,7 @@ pub(crate) fn conclude(
 ) -> Forecast {
     let facts = run.facts;
     let reactions = reactions(run, &simulated, &missing);
-    let mut undetermined = undetermined::spread(facts, &simulated.scope, &reactions, missing);
+    let mut undetermined = missing::spread(facts, &simulated.scope, &reactions, missing);
     drop(reactions);
     let Simulated {
         scope,
@@ -220,7 +216,7 @@ fn reactions(run: &Run<'_>, simulated: &Simulated<'_>, missing: &Sources) -> BTr
         };
         reactions.insert(position, reaction);
     }
-    undetermined::hold_waiting(facts, &mut reactions);
+    missing::hold_waiting(facts, &mut reactions);
     reactions
 }
 

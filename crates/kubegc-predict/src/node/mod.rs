@@ -7,15 +7,12 @@
 
 mod assumption;
 mod change;
-mod disk;
 mod forecast;
 pub(crate) mod json;
 mod report;
-pub(crate) mod units;
-mod what_if;
 
 pub use assumption::{Assumption, NodeFrame, RecordsKnown};
 pub use change::{Change, Growth};
-pub use disk::{Disk, Due};
-pub use forecast::{ImageInUseByDigest, NodeForecast, PressureForecast, node_forecast};
-pub use what_if::{WhatIf, what_if};
+pub use forecast::{
+    Disk, Due, ImageInUseByDigest, NodeForecast, PressureForecast, WhatIf, node_forecast, what_if,
+};

@@ -1,7 +1,6 @@
 //! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
 mod answer;
-mod assumptions;
 pub mod comparison;
 mod diagnosis;
 pub mod document;
@@ -11,9 +10,7 @@ mod fates;
 mod notes;
 mod page;
 mod question;
-mod reasons;
 mod sarif;
-mod status;
 mod text;
 mod timeline;
 mod tree;

@@ -10,8 +10,7 @@ use indexmap::IndexMap;
 use kubegc_core::Timestamp;
 
 use super::{
-    events::{End, Event, Subject},
-    reasons::{because, changes},
+    events::{End, Event, Subject, because, changes},
     text::Text,
 };
 use crate::words::{Name, counted, day, later, moment, number, some_of, span, time_of_day};
