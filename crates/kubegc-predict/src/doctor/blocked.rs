@@ -9,7 +9,7 @@ use kubegc_core::{
 };
 
 use super::{
-    cause::{Blocked, Cause, NAMED_MAX, RootCause, STORAGE_DELETERS},
+    Blocked, Cause, NAMED_MAX, RootCause, STORAGE_DELETERS,
     find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
     reported::{CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, counted, messages, quote},
 };

@@ -15,7 +15,7 @@ use kubegc_control_plane::{
 use kubegc_core::{ObjectMeta, ObjectRef, Timestamp, record::Resource};
 
 use super::{
-    cause::{Cause, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS},
+    Cause, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS,
     reported::{CONTENT_FAILURE, FINALIZERS_REMAINING, counted, messages, refused_by, reported},
 };
 use crate::{

@@ -12,8 +12,9 @@ use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    cause::{Blocked, Cause, Fix, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS, is_external, names},
+    Blocked, Cause, Fix, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS,
     find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    is_external, names,
     references::Correction,
     reported::quote,
 };

@@ -7,7 +7,7 @@ use kubegc_snapshot::ObjectView;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cause::Fix;
+use super::Fix;
 use crate::{
     facts::{Edges, Facts, Owner},
     judge::{Fate, Forecast},

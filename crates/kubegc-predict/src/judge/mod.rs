@@ -6,7 +6,6 @@ mod findings;
 mod forecast;
 mod missing;
 mod recreation;
-mod sentences;
 mod wait;
 mod waits;
 
@@ -31,10 +30,9 @@ pub use self::{
     wait::{BlockedBy, Blocking, Remaining, Wait},
 };
 pub(crate) use self::{
-    fate::{add_list, content_command, missing_fact},
+    fate::{content_command, detail, fate_text, missing_fact, missing_text, own_reasons, sentence},
     findings::nothing_selected,
     forecast::fate_at,
-    sentences::{detail, fate_text, missing_text, own_reasons, sentence},
 };
 use self::{
     missing::{Held, Reaction, Sources},

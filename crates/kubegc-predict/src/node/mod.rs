@@ -5,14 +5,13 @@
 //! state that the previous one leaves. Missing facts (when an image was last used, which layers it shares)
 //! are part of the forecast, as an [`Assumption`].
 
-mod assumption;
 mod change;
 mod forecast;
 pub(crate) mod json;
 mod report;
 
-pub use assumption::{Assumption, NodeFrame, RecordsKnown};
 pub use change::{Change, Growth};
 pub use forecast::{
-    Disk, Due, ImageInUseByDigest, NodeForecast, PressureForecast, WhatIf, node_forecast, what_if,
+    Assumption, Disk, Due, ImageInUseByDigest, NodeForecast, NodeFrame, PressureForecast, RecordsKnown,
+    WhatIf, node_forecast, what_if,
 };
