@@ -35,7 +35,6 @@ pub mod explain;
 pub mod explore;
 mod facts;
 mod judge;
-mod lines;
 pub mod node;
 mod predict;
 mod question;

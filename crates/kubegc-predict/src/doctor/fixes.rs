@@ -13,10 +13,9 @@ use serde_json::json;
 
 use super::{
     Blocked, Cause, Fix, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS,
-    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION, quote},
     is_external, names,
     references::Correction,
-    reported::quote,
 };
 use crate::{
     facts::{BrokenExtension, DELETING, Extension, Facts},

@@ -4,7 +4,6 @@ mod blocked;
 mod find;
 mod fixes;
 mod references;
-mod reported;
 
 use std::{collections::BTreeSet, sync::Arc};
 

@@ -13,7 +13,7 @@ use kubegc_node::{
 };
 
 use super::{Due, NodeForecast, RecordsKnown, WhatIf, forecast::plan_bytes};
-use crate::{lines::Lines, words::frequencies};
+use crate::words::{Lines, frequencies};
 
 impl fmt::Display for NodeForecast {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -12,8 +12,7 @@ use crate::{
     Diagnosis, Fate,
     doctor::{Blocked, Fix, RootCause, Terminating, WrongReference},
     judge::detail,
-    lines::Lines,
-    words::{moment, number, span},
+    words::{Lines, moment, number, span},
 };
 
 impl Diagnosis {

@@ -5,12 +5,10 @@ pub mod comparison;
 mod diagnosis;
 pub mod document;
 mod events;
-mod fates;
-mod notes;
 mod page;
 mod question;
+mod rows;
 mod text;
-mod timeline;
 mod tree;
 
 pub use text::Detail;

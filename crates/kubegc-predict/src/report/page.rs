@@ -8,15 +8,13 @@ use std::{borrow::Cow, collections::BTreeMap};
 use kubegc_core::{Uid, printable};
 
 use super::{
-    fates::{counts, fate_rows},
-    notes::{assumptions, notes},
+    rows::{assumptions, counts, fate_rows, notes},
     tree::{DEPTH_MAX, Relation, Row, rows},
 };
 use crate::{
     Fate, Forecast,
     judge::detail,
-    lines::{Lines, line_text},
-    words::{moment, names_of_kind, number},
+    words::{Lines, line_text, moment, names_of_kind, number},
 };
 
 /// Maximum number of rows of the graph; the objects of the others are counted.
