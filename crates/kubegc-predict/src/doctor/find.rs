@@ -87,7 +87,7 @@ impl<'c> Finder<'c> {
     ///
     /// # Complexity
     /// O(t) for t terminating objects, and the number of objects that each cause blocks.
-    pub(super) fn causes(mut self) -> Vec<RootCause> {
+    pub(super) fn causes(&mut self) -> Vec<RootCause> {
         let facts = self.facts;
         for broken in &facts.broken_extensions {
             self.add(Cause::Extension(broken.clone()), Proof::Seen, []);

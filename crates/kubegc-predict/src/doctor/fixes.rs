@@ -118,7 +118,7 @@ impl Finder<'_> {
                 evidence: refusals.take(1).collect(),
                 ..refused(facts, by, all)
             },
-            Cause::Component(name) => self.component(name, blocks, direct, all),
+            Cause::Component(name) => self.component(name, blocks, direct),
             Cause::Finalizer(name) => self.operator(name, direct),
             Cause::LostNode { node, object } => self.lost_node(node, object.as_ref(), all),
             Cause::PodNotEnded(node) => {
@@ -149,7 +149,7 @@ impl Finder<'_> {
             }
             Cause::OwnerNotServed { object, kind } => {
                 let position = facts.positions_of(&object.uid).next().into_iter();
-                let wrong = position.flat_map(|at| facts.wrong_references(self.pending, at, false));
+                let wrong = position.flat_map(|at| self.wrong_references(at, false));
                 let unserved = wrong.filter(|one| one.problem == "KindNotServed");
                 let risk = format!("{} is deleted with its other owners", object.short());
                 let fixes = unserved.filter_map(|one| Some(fix(one.fix?.command, &*risk)));
@@ -177,13 +177,7 @@ impl Finder<'_> {
         }
     }
 
-    fn component(
-        &self,
-        name: &'static str,
-        blocks: &[Blocked],
-        direct: &[&Blocked],
-        all: &[ObjectRef],
-    ) -> RootCause {
+    fn component(&self, name: &'static str, blocks: &[Blocked], direct: &[&Blocked]) -> RootCause {
         let is_external = is_external(name);
         let is_its = |finalizer: &str| {
             finalizers::find(finalizer).is_some_and(|known| match known.owner {
@@ -192,9 +186,9 @@ impl Finder<'_> {
             })
         };
         let has_events = is_external || STORAGE_DELETERS.contains(&name);
-        let mut fixes = vec![match all.first().filter(|_| has_events) {
+        let mut fixes = vec![match direct.first().filter(|_| has_events) {
             Some(first) => fix(
-                self.facts.command("describe", first, ""),
+                self.facts.command("describe", &first.object, ""),
                 format!("none: its Events name the failure if {name} runs; otherwise start it"),
             ),
             None => fix(

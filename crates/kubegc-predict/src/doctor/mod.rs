@@ -116,9 +116,10 @@ fn component<S: Serializer>(known: &Option<&'static Finalizer>, serializer: S) -
 impl Diagnosis {
     /// The diagnosis of a dump, with the forecast without deletes.
     pub(crate) fn of(facts: &Facts, pending: &Forecast) -> Self {
+        let mut finder = Finder::new(facts, pending);
         let mut diagnosis = Self {
             now: pending.began,
-            causes: Finder::new(facts, pending).causes(),
+            causes: finder.causes(),
             terminating: Vec::new(),
             references: Vec::new(),
         };
@@ -130,7 +131,7 @@ impl Diagnosis {
                 let terminating = facts.terminating(pending, position, is_stuck);
                 diagnosis.terminating.push(terminating);
             }
-            let wrong = facts.wrong_references(pending, position, is_terminating || is_stuck);
+            let wrong = finder.wrong_references(position, is_terminating || is_stuck);
             diagnosis.references.extend(wrong);
         }
         diagnosis

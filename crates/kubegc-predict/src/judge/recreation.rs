@@ -49,7 +49,17 @@ pub(crate) fn findings(facts: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
             }
         }
     }
-    let mut servers = BTreeMap::new();
+    // A server for each namespace, in which objects are created one after another.
+    let mut servers: BTreeMap<&str, Option<ApiServer>> = BTreeMap::new();
+    let mut refused_creation = |deleted: &ObjectFate| {
+        let object = facts.view(deleted.position);
+        let namespace = object.namespace();
+        let known = servers.entry(namespace);
+        let server = known
+            .or_insert_with(|| server(facts, fates, namespace))
+            .as_mut()?;
+        refusal(&server.create(object.kind_id()?, namespace, renewed(object)))
+    };
     let mut findings: Vec<Finding> = recreations.addresses().collect();
     for (owner, deleted) in deleted {
         let record = facts.record(owner);
@@ -64,7 +74,7 @@ pub(crate) fn findings(facts: &Facts, fates: &[ObjectFate]) -> Vec<Finding> {
                 continue;
             }
             let (object, controller) = (ObjectRef::clone(&fate.object), facts.object_ref(owner));
-            findings.push(match refused_creation(facts, fates, &mut servers, fate) {
+            findings.push(match refused_creation(fate) {
                 Some(refusal) => Finding::NotCreatedAgain {
                     object,
                     controller,
@@ -249,30 +259,12 @@ fn pod_of_stateful_set(meta: &ObjectMeta, set: &StatefulSet, fate: &ObjectFate) 
     }
 }
 
-/// Why the API server refuses to create a deleted object again; `None` if it creates it. There is a server
-/// for each namespace, in which objects are created one after another.
-fn refused_creation(
-    facts: &Facts,
-    fates: &[ObjectFate],
-    servers: &mut BTreeMap<Arc<str>, Option<ApiServer>>,
-    deleted: &ObjectFate,
-) -> Option<Refusal> {
-    let namespace = &deleted.object.namespace;
-    let known = servers.entry(Arc::clone(namespace));
-    let server = known
-        .or_insert_with(|| server(facts, fates, namespace))
-        .as_mut()?;
-    let object = facts.view(deleted.position);
-    refusal(&server.create(object.kind_id()?, namespace, renewed(object)))
-}
-
 /// A server with the quotas of a namespace, after the deletion of its objects; `None` if it refuses nothing.
 fn server(facts: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiServer> {
     let mut server = facts.empty_server.clone();
     let mut has_quotas = false;
-    let is_of_namespace = |at: &u32| **facts.view(*at).namespace() == *namespace;
-    for position in facts.named("", "ResourceQuota").filter(is_of_namespace) {
-        let object = facts.view(position);
+    let quotas = facts.named("", "ResourceQuota").map(|at| facts.view(at));
+    for object in quotas.filter(|quota| **quota.namespace() == *namespace) {
         if let (Some(kind), Some(Details::Quota(amounts))) = (object.kind_id(), object.details())
             && let Some(body) = limits(amounts)
         {
@@ -285,10 +277,8 @@ fn server(facts: &Facts, fates: &[ObjectFate], namespace: &str) -> Option<ApiSer
     }
     // Quotas no longer count them.
     let is_deleted = |fate: &&ObjectFate| matches!(fate.fate, Fate::Deleted { .. });
-    let counted = fates
-        .iter()
-        .filter(|fate| has_quotas && *fate.object.namespace == *namespace);
-    for fate in counted.filter(is_deleted) {
+    let is_counted = |fate: &&ObjectFate| has_quotas && *fate.object.namespace == *namespace;
+    for fate in fates.iter().filter(is_counted).filter(is_deleted) {
         let object = facts.view(fate.position);
         if let Some(kind) = object.kind_id()
             && server.insert(kind, renewed(object)).is_ok()

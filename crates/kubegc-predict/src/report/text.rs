@@ -264,33 +264,7 @@ impl Text<'_> {
             self.out.line("  - ", &format!("{names}{colon}{text}"));
         }
     }
-}
 
-/// The response of a request that failed.
-fn response(step: &Step) -> String {
-    match &step.failure {
-        Some(refusal) => format!(" (response {}: {refusal})", step.code),
-        None if step.code < 300 => String::new(),
-        None => format!(" (response {})", step.code),
-    }
-}
-
-/// The condition under which the events of the timeline happen.
-fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
-    let missing = undetermined.flat_map(|fate| fate.fate.missing());
-    let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
-    let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
-    match (owners.is_empty(), rest.is_empty()) {
-        (false, true) => "all owners that are missing from the dump exist",
-        (true, _) => "no missing data matters",
-        (false, false) => "all owners that are missing from the dump exist and no other missing data matters",
-    }
-}
-
-/// Column at which the texts of a timeline begin.
-const ACTOR_COLUMNS: usize = 37;
-
-impl Text<'_> {
     /// Writes events, instant by instant.
     fn write_timeline(&mut self, events: &[Event<'_>]) {
         let mut printed = None;
@@ -408,26 +382,7 @@ impl Text<'_> {
             self.out.items(below, &format!("and with {them} "), &parts);
         }
     }
-}
 
-/// The name of an object, without its namespace if that is this one.
-fn name_in<'a>(namespace: &str, of: &Subject<'a>) -> Name<'a> {
-    let mut name = Name::from(of.object);
-    if name.namespace == namespace {
-        name.namespace = "";
-    }
-    name
-}
-
-impl Subject<'_> {
-    /// Time until the object is removed, if not at once.
-    fn since(self, at: Timestamp) -> Option<Duration> {
-        let length = self.removed_at.map(|removed| removed.since(at));
-        length.filter(|length| length.as_secs() > 0)
-    }
-}
-
-impl Text<'_> {
     /// Writes the next scheduled reconcile, warnings, findings and assumptions.
     fn write_notes(&mut self) {
         let forecast = self.forecast;
@@ -447,5 +402,46 @@ impl Text<'_> {
         for assumption in assumptions(forecast) {
             self.out.line("  - ", &assumption);
         }
+    }
+}
+
+/// The response of a request that failed.
+fn response(step: &Step) -> String {
+    match &step.failure {
+        Some(refusal) => format!(" (response {}: {refusal})", step.code),
+        None if step.code < 300 => String::new(),
+        None => format!(" (response {})", step.code),
+    }
+}
+
+/// The condition under which the events of the timeline happen.
+fn condition<'a>(undetermined: impl Iterator<Item = &'a ObjectFate>) -> &'static str {
+    let missing = undetermined.flat_map(|fate| fate.fate.missing());
+    let is_owner = |missing: &Missing| matches!(missing, Missing::Owner { .. } | Missing::Kind { .. });
+    let (owners, rest): (Vec<&Missing>, Vec<&Missing>) = missing.partition(|missing| is_owner(missing));
+    match (owners.is_empty(), rest.is_empty()) {
+        (false, true) => "all owners that are missing from the dump exist",
+        (true, _) => "no missing data matters",
+        (false, false) => "all owners that are missing from the dump exist and no other missing data matters",
+    }
+}
+
+/// Column at which the texts of a timeline begin.
+const ACTOR_COLUMNS: usize = 37;
+
+/// The name of an object, without its namespace if that is this one.
+fn name_in<'a>(namespace: &str, of: &Subject<'a>) -> Name<'a> {
+    let mut name = Name::from(of.object);
+    if name.namespace == namespace {
+        name.namespace = "";
+    }
+    name
+}
+
+impl Subject<'_> {
+    /// Time until the object is removed, if not at once.
+    fn since(self, at: Timestamp) -> Option<Duration> {
+        let length = self.removed_at.map(|removed| removed.since(at));
+        length.filter(|length| length.as_secs() > 0)
     }
 }
