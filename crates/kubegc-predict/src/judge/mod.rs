@@ -5,7 +5,6 @@ mod fate;
 mod findings;
 mod forecast;
 mod missing;
-mod recreation;
 mod wait;
 mod waits;
 

@@ -9,6 +9,5 @@ mod page;
 mod question;
 mod rows;
 mod text;
-mod tree;
 
 pub use text::Detail;

@@ -7,10 +7,7 @@ use std::{borrow::Cow, collections::BTreeMap};
 
 use kubegc_core::{Uid, printable};
 
-use super::{
-    rows::{assumptions, counts, fate_rows, notes},
-    tree::{DEPTH_MAX, Relation, Row, rows},
-};
+use super::rows::{DEPTH_MAX, Relation, Row, assumptions, counts, fate_rows, notes, rows};
 use crate::{
     Fate, Forecast,
     judge::detail,

@@ -12,8 +12,7 @@ use kubegc_core::{ObjectRef, Timestamp};
 
 use super::{
     events::{End, Event, Subject, because, changes, events},
-    rows::{FateRow, assumptions, counts, fate_rows, is_deleted, notes},
-    tree::{DEPTH_MAX, Row, rows},
+    rows::{DEPTH_MAX, FateRow, Row, assumptions, counts, fate_rows, is_deleted, notes, rows},
 };
 use crate::{
     Finding, Forecast, Missing, ObjectFate, Step,
