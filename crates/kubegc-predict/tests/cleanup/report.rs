@@ -5,22 +5,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Cluster, Detail, Forecast, Question};
+use kubegc_predict::{Cluster, Detail, Forecast};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    DAY, JOBS, VERSION, at, bare_name, cluster_under, cluster_with_all, condition, noon, predict,
+    JOBS, VERSION, at, bare_name, cluster_under, cluster_with_all, condition, predict, question,
     without_instances,
 };
 
 /// A forecast of six hours.
 pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
-    let question = Question::new(VERSION)
-        .up_to(DAY)
-        .at(noon())
-        .up_to(Duration::from_secs(6 * 3_600));
-    predict(cluster, &question)
+    predict(cluster, &question().up_to(Duration::from_secs(6 * 3_600)))
 }
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
@@ -49,7 +45,7 @@ pub(crate) fn job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
     fixture.add("batch/v1", "Job", "shop", name, job);
 }
 
-fn node(fixture: &mut Fixture, name: &str, is_ready: bool) {
+pub(crate) fn node(fixture: &mut Fixture, name: &str, is_ready: bool) {
     let kind = if is_ready { "Ready" } else { "DiskPressure" };
     let node = json!({ "spec": { "providerID": "cloud://1" }, "status": condition(kind, -3_600) });
     fixture.add("v1", "Node", "", name, node);
