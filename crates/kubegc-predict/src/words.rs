@@ -1,4 +1,5 @@
-//! Times, lengths of time, numbers of things and names as people write and read them, in lines of 120 columns.
+//! Times, lengths of time, numbers of things and names as people write and read them, in lines of 120
+//! columns.
 
 use std::{borrow::Cow, cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
 

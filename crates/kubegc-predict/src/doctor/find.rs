@@ -1,5 +1,5 @@
-//! Finds the causes that keep objects in deletion, and what each blocks, in the forecast without deletes and in
-//! the refusals that a dump quotes: in the conditions of namespaces and workloads, and in Events.
+//! Finds the causes that keep objects in deletion, and what each blocks, in the forecast without deletes and
+//! in the refusals that a dump quotes: in the conditions of namespaces and workloads, and in Events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

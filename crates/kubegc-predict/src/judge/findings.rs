@@ -1,5 +1,5 @@
-//! Findings about the fates of a forecast, and about deleted objects that their controllers create again, unless
-//! the API server refuses it.
+//! Findings about the fates of a forecast, and about deleted objects that their controllers create again,
+//! unless the API server refuses it.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

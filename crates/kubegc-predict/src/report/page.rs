@@ -1,5 +1,5 @@
-//! A forecast as a DOT graph, and as an HTML page: the counts, the owner graph as SVG coloured by fate, what is
-//! terminating, notes and assumptions.
+//! A forecast as a DOT graph, and as an HTML page: the counts, the owner graph as SVG coloured by fate, what
+//! is terminating, notes and assumptions.
 //!
 //! The page loads nothing and runs no script. All names in it are escaped.
 

@@ -1,5 +1,5 @@
-//! The rows of a report: the objects, each with its fate, notes and assumptions; and the objects as a tree, with
-//! dependents below their owners, content below its namespace, and equal siblings as one row.
+//! The rows of a report: the objects, each with its fate, notes and assumptions; and the objects as a tree,
+//! with dependents below their owners, content below its namespace, and equal siblings as one row.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! A forecast as text for people, in 120 columns: its objects by fate, and its events by instant, each with its
-//! actor, reason and consequences.
+//! A forecast as text for people, in 120 columns: its objects by fate, and its events by instant, each with
+//! its actor, reason and consequences.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

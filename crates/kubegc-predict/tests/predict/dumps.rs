@@ -1,5 +1,5 @@
-//! Dumps as people met and made them, of which much is missing: without kinds, without objects, in old groups, of
-//! a release with a known bug, and with cycles of owners.
+//! Dumps as people met and made them, of which much is missing: without kinds, without objects, in old
+//! groups, of a release with a known bug, and with cycles of owners.
 
 use std::path::PathBuf;
 

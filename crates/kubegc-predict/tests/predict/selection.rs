@@ -1,5 +1,5 @@
-//! The arguments of `kubectl delete` on a dump, deletes of missing objects, orphans that are adopted, and colours
-//! of a report.
+//! The arguments of `kubectl delete` on a dump, deletes of missing objects, orphans that are adopted, and
+//! colours of a report.
 
 use std::time::Duration;
 
