@@ -18,8 +18,8 @@
 //! their reasons and causes, warnings and findings. Objects that are missing from the dump are unknown, never
 //! absent: a fate that depends on them is [undetermined](Fate::Undetermined) and names the missing data.
 //!
-//! Forecasts have no rules of their own. They are read from a run of the simulated control plane (`kubegc-
-//! control-plane`).
+//! Forecasts have no rules of their own. They are read from a run of the simulated control plane
+//! (`kubegc-control-plane`).
 //!
 //! The modules are layers, and each knows only those before it: the input (`question`, `error`), `facts`
 //! (what a dump shows), `simulate` (runs of the part that a question can reach), `judge` (fates from the ends

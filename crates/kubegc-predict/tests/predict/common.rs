@@ -82,6 +82,11 @@ pub(crate) struct Shape {
     pub(crate) deletions: bool,
 }
 
+pub(crate) const SHAPE: Shape = Shape {
+    objects_max: 9,
+    deletions: true,
+};
+
 pub(crate) fn clusters(shape: Shape) -> impl Strategy<Value = Vec<Object>> {
     (1..=shape.objects_max).prop_flat_map(move |count| {
         let reference = (0..count, any::<bool>(), prop::bool::weighted(0.12));

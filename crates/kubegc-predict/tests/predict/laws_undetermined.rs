@@ -8,12 +8,7 @@ use kubegc_predict::{Assumptions, Fate, Finding, Intent, Missing};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
-use crate::common::{self, KINDS, Shape};
-
-const SHAPE: Shape = Shape {
-    objects_max: 9,
-    deletions: true,
-};
+use crate::common::{self, KINDS, SHAPE};
 
 /// How a kind is declared.
 const fn declaration(kind: common::Kind) -> &'static str {
