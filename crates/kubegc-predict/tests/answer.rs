@@ -1,5 +1,5 @@
-//! Questions and answers in JSON, and the JSON schemas of the documents: they name every field that a document
-//! has.
+//! Questions and answers in JSON, and the JSON schemas of the documents, which name every field that a
+//! document has.
 
 use std::path::Path;
 

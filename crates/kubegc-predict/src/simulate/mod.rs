@@ -3,7 +3,6 @@
 
 mod load;
 mod planned;
-mod race;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -28,7 +27,6 @@ use crate::{
 pub(crate) use self::{
     load::{Unlisted, list, stored},
     planned::planned,
-    race::{Choice, Race},
 };
 
 /// A delete request of the client.
