@@ -241,43 +241,33 @@ fn json_has_stable_names() {
 /// An object that is removed, or is not.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    Job {
-        finished: i64,
-        ttl: i64,
-        pods: Vec<bool>,
-    },
-    Token {
-        expires: i64,
-    },
+    /// When it finished, its TTL, and whether each of its pods runs.
+    Job(i64, i64, Vec<bool>),
+    /// When it expires.
+    Token(i64),
     LostPod,
     LeftOver,
     HeldPod,
-    Claim {
-        has_user: bool,
-    },
-    Request {
-        since: i64,
-    },
-    Namespace {
-        objects: usize,
-    },
+    /// Whether a pod uses it.
+    Claim(bool),
+    /// Since when it is denied.
+    Request(i64),
+    /// The number of objects in it.
+    Namespace(usize),
 }
 
 pub(crate) fn part() -> impl Strategy<Value = Part> {
+    let pods = prop::collection::vec(any::<bool>(), 0..4);
+    let job = (-4_000..0_i64, 0..9_000_i64, pods);
     prop_oneof![
-        (
-            -4_000..0_i64,
-            0..9_000_i64,
-            prop::collection::vec(any::<bool>(), 0..4)
-        )
-            .prop_map(|(finished, ttl, pods)| Part::Job { finished, ttl, pods }),
-        (-100..30_000_i64).prop_map(|expires| Part::Token { expires }),
+        job.prop_map(|(finished, ttl, pods)| Part::Job(finished, ttl, pods)),
+        (-100..30_000_i64).prop_map(Part::Token),
         Just(Part::LostPod),
         Just(Part::LeftOver),
         Just(Part::HeldPod),
-        any::<bool>().prop_map(|has_user| Part::Claim { has_user }),
-        (-9_000..0_i64).prop_map(|since| Part::Request { since }),
-        (0..3_usize).prop_map(|objects| Part::Namespace { objects }),
+        any::<bool>().prop_map(Part::Claim),
+        (-9_000..0_i64).prop_map(Part::Request),
+        (0..3_usize).prop_map(Part::Namespace),
     ]
 }
 
@@ -288,58 +278,39 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
     for (number, part) in parts.iter().enumerate() {
         let name = format!("t{number:02}");
         match part {
-            Part::Job { finished, ttl, pods } => {
+            Part::Job(finished, ttl, pods) => {
                 job(&mut fixture, &name, *finished, *ttl);
                 for (at, is_running) in pods.iter().enumerate() {
                     let phase = if *is_running { "Running" } else { "Failed" };
-                    pod(
-                        &mut fixture,
-                        &format!("p{at}of{number:02}"),
-                        "a",
-                        phase,
-                        owned_by("batch/v1", "Job", &name),
-                    );
+                    let (owned, pod_name) =
+                        (owned_by("batch/v1", "Job", &name), format!("p{at}of{number:02}"));
+                    pod(&mut fixture, &pod_name, "a", phase, owned);
                 }
             }
-            Part::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
+            Part::Token(expires) => bootstrap_token(&mut fixture, &name, *expires),
             Part::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
             Part::LeftOver => {
                 let owned = owned_by("v1", "ConfigMap", "removed");
                 fixture.add("v1", "ConfigMap", "shop", &name, owned);
             }
             Part::HeldPod => {
-                pod(
-                    &mut fixture,
-                    &name,
-                    "lost",
-                    "Running",
-                    json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
-                );
+                let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+                pod(&mut fixture, &name, "lost", "Running", held);
             }
-            Part::Claim { has_user } => {
+            Part::Claim(has_user) => {
                 deleted_claim(&mut fixture, &name);
                 if *has_user {
                     let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
-                    pod(
-                        &mut fixture,
-                        &format!("u{number:02}"),
-                        "a",
-                        "Running",
-                        json!({ "spec": { "volumes": volumes } }),
-                    );
+                    let uses = json!({ "spec": { "volumes": volumes } });
+                    pod(&mut fixture, &format!("u{number:02}"), "a", "Running", uses);
                 }
             }
-            Part::Request { since } => {
+            Part::Request(since) => {
                 let denied = json!({ "spec": {}, "status": condition("Denied", *since) });
-                fixture.add(
-                    "certificates.k8s.io/v1",
-                    "CertificateSigningRequest",
-                    "",
-                    &name,
-                    denied,
-                );
+                let (group, kind) = ("certificates.k8s.io/v1", "CertificateSigningRequest");
+                fixture.add(group, kind, "", &name, denied);
             }
-            Part::Namespace { objects } => {
+            Part::Namespace(objects) => {
                 let deleted = json!({
                     "metadata": { "deletionTimestamp": at(-1) },
                     "spec": { "finalizers": ["kubernetes"] },
@@ -347,13 +318,8 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
                 });
                 fixture.add("v1", "Namespace", "", &name, deleted);
                 for object in 0..*objects {
-                    fixture.add(
-                        "v1",
-                        "ConfigMap",
-                        &name,
-                        &format!("c{object}of{number:02}"),
-                        json!({}),
-                    );
+                    let content = format!("c{object}of{number:02}");
+                    fixture.add("v1", "ConfigMap", &name, &content, json!({}));
                 }
             }
         }
