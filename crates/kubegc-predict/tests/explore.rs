@@ -280,13 +280,8 @@ fn clusters() -> impl Strategy<Value = Fixture> {
                 });
                 let owners: Vec<Value> = owners.collect();
                 let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
-                fixture.add(
-                    "v1",
-                    kind,
-                    "shop",
-                    &format!("o{at}"),
-                    json!({ "metadata": metadata }),
-                );
+                let fields = json!({ "metadata": metadata });
+                fixture.add("v1", kind, "shop", &format!("o{at}"), fields);
             }
             fixture
         })

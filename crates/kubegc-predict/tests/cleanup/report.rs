@@ -104,13 +104,8 @@ fn small_cluster() -> Fixture {
     fixture.change_last(uses);
     deleted_claim(&mut fixture, "scratch");
     pod(&mut fixture, "on-c", "c", "Running", json!({}));
-    pod(
-        &mut fixture,
-        "left-over",
-        "a",
-        "Running",
-        owned_by("apps/v1", "ReplicaSet", "removed"),
-    );
+    let owners = owned_by("apps/v1", "ReplicaSet", "removed");
+    pod(&mut fixture, "left-over", "a", "Running", owners);
     let held = json!({ "metadata": {
         "finalizers": ["example.com/hold"],
         "deletionTimestamp": at(-60),
@@ -136,13 +131,8 @@ fn missing_data_is_named() {
     job(&mut fixture, "import", -100, 600);
     fixture.add("batch/v1", "Job", "shop", "bare-1", json!({}));
     fixture.add("batch/v1", "Job", "shop", "bare-2", json!({}));
-    fixture.add(
-        "v1",
-        "Secret",
-        "shop",
-        "tls",
-        owned_by("cert-manager.io/v1", "Certificate", "tls"),
-    );
+    let owners = owned_by("cert-manager.io/v1", "Certificate", "tls");
+    fixture.add("v1", "Secret", "shop", "tls", owners);
     let forecast = forecast_of(&cluster_with_all(&fixture, &["jobs", "pods"]));
     let text = forecast.to_text(Detail::default());
     for expected in [

@@ -38,13 +38,8 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
     let owned = owned_by("apps/v1", "ReplicaSet", "web");
     pod(&mut fixture, "with-owner", "a", "Succeeded", owned);
     for (name, created) in [("old", -100_000), ("young", -60)] {
-        pod(
-            &mut fixture,
-            name,
-            "a",
-            "Succeeded",
-            json!({ "metadata": { "creationTimestamp": at(created) } }),
-        );
+        let fields = json!({ "metadata": { "creationTimestamp": at(created) } });
+        pod(&mut fixture, name, "a", "Succeeded", fields);
     }
     let cluster = cluster_with_all(&fixture, &["pods", "nodes"]);
     let question = question().with(at_most(2));

@@ -100,13 +100,8 @@ fn set_with_claims(spec: &Value) -> Fixture {
         fixture.objects[0].as_object_mut().unwrap().remove("spec");
     }
     for name in ["data-db-0", "data-db-1", "data-web-0"] {
-        fixture.add(
-            "v1",
-            "PersistentVolumeClaim",
-            "shop",
-            name,
-            json!({ "spec": {}, "status": {} }),
-        );
+        let fields = json!({ "spec": {}, "status": {} });
+        fixture.add("v1", "PersistentVolumeClaim", "shop", name, fields);
     }
     fixture
 }
@@ -204,13 +199,8 @@ fn only_the_selected_controllers_run() {
 #[test]
 fn an_object_with_finalizers_is_deleted_once_not_in_every_sync() {
     let mut fixture = Fixture::default();
-    pod(
-        &mut fixture,
-        "on-b",
-        "b",
-        "Running",
-        json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
-    );
+    let fields = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+    pod(&mut fixture, "on-b", "b", "Running", fields);
     let forecast = forecast(&fixture);
     let requested = forecast
         .timeline

@@ -49,13 +49,8 @@ fn references(version: &str) -> Diagnosis {
         let [name, api_version, kind, of, uid] = line.split(' ').collect::<Vec<_>>()[..] else {
             panic!("{line}")
         };
-        item(
-            "v1",
-            "Secret",
-            "shop",
-            name,
-            json!([owner(api_version, kind, of, uid)]),
-        )
+        let owners = json!([owner(api_version, kind, of, uid)]);
+        item("v1", "Secret", "shop", name, owners)
     };
     let mut two = item("v1", "Secret", "shop", "two-controllers", json!([]));
     let controller = |name: &str, uid: &str| {

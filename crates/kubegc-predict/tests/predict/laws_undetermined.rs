@@ -233,28 +233,13 @@ proptest! {
 /// The same for facts that are not about owners: the pods that use a claim, and the content of a namespace.
 #[test]
 fn each_outcome_that_pods_or_content_decide_is_possible() {
-    let claim = kubegc_fixtures::object(
-        "v1",
-        "PersistentVolumeClaim",
-        "shop",
-        "data",
-        json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": { "phase": "Bound" } }),
-    );
+    let fields = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": { "phase": "Bound" } });
+    let claim = kubegc_fixtures::object("v1", "PersistentVolumeClaim", "shop", "data", fields);
     let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
-    let pod = kubegc_fixtures::object(
-        "v1",
-        "Pod",
-        "shop",
-        "web",
-        json!({ "spec": { "nodeName": "node-1", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } }),
-    );
-    let namespace = kubegc_fixtures::object(
-        "v1",
-        "Namespace",
-        "",
-        "shop",
-        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
-    );
+    let fields = json!({ "spec": { "nodeName": "node-1", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } });
+    let pod = kubegc_fixtures::object("v1", "Pod", "shop", "web", fields);
+    let fields = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+    let namespace = kubegc_fixtures::object("v1", "Namespace", "", "shop", fields);
     let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
     let held = kubegc_fixtures::object("v1", "ConfigMap", "shop", "held", held);
     for (name, object, missing) in [

@@ -50,11 +50,8 @@ fn files() -> Vec<(&'static str, String)> {
     let mut claim = object("data", None, json!({"spec": {}, "status": {"phase": "Bound"}}));
     claim["metadata"]["deletionTimestamp"] = "2026-03-01T09:00:00Z".into();
     claim["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
-    let mut node = object(
-        "n",
-        None,
-        json!({"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-    );
+    let rest = json!({"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let mut node = object("n", None, rest);
     if let Some(metadata) = node["metadata"].as_object_mut() {
         metadata.remove("namespace");
     }

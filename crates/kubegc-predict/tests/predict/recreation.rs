@@ -29,12 +29,8 @@ fn of(controller: &Value, mut object: Value) -> Value {
 }
 
 fn pod(name: &str, phase: &str) -> Value {
-    object(
-        "v1",
-        "Pod",
-        name,
-        json!({ "spec": { "nodeName": "n1" }, "status": { "phase": phase } }),
-    )
+    let rest = json!({ "spec": { "nodeName": "n1" }, "status": { "phase": phase } });
+    object("v1", "Pod", name, rest)
 }
 
 fn replica_set(name: &str, replicas: i32, image: &str) -> Value {
@@ -147,12 +143,8 @@ fn a_daemon_set_has_pods_on_nodes_that_exist() {
 #[test]
 fn finished_jobs_and_cron_jobs_create_nothing_again() {
     let job = |conditions: Value| {
-        object(
-            "batch/v1",
-            "Job",
-            "sum",
-            json!({ "spec": {}, "status": { "conditions": conditions } }),
-        )
+        let rest = json!({ "spec": {}, "status": { "conditions": conditions } });
+        object("batch/v1", "Job", "sum", rest)
     };
     let complete = json!([{ "type": "Complete", "status": "True" }]);
     for (conditions, expected) in [(complete, NEVER), (json!([]), POSSIBLE)] {

@@ -186,13 +186,8 @@ fn node(name: &str, ready: &str) -> Value {
 }
 
 fn pod(name: &str, rest: Value) -> Value {
-    let mut pod = object(
-        "v1",
-        "Pod",
-        "shop",
-        name,
-        json!({ "spec": { "nodeName": "a" }, "status": { "phase": "Running" } }),
-    );
+    let fields = json!({ "spec": { "nodeName": "a" }, "status": { "phase": "Running" } });
+    let mut pod = object("v1", "Pod", "shop", name, fields);
     merge(&mut pod, rest);
     pod
 }
@@ -237,13 +232,8 @@ fn waits<'a>(forecast: &'a Forecast, kind: &str, name: &str) -> &'a [Wait] {
 /// Kinds that were not dumped may have content with finalizers.
 #[test]
 fn the_fate_of_a_namespace_with_unread_kinds_is_undetermined() {
-    let shop = object(
-        "v1",
-        "Namespace",
-        "",
-        "shop",
-        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
-    );
+    let fields = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+    let shop = object("v1", "Namespace", "", "shop", fields);
     let settings = object("v1", "ConfigMap", "shop", "settings", json!({}));
     let items = [common::list(&[shop, settings])];
     let cluster = common::read(&items, &["namespaces", "configmaps"], Assumptions::default());
@@ -278,13 +268,8 @@ fn pending_work_and_a_forecast_with_a_horizon_agree() {
     claim["metadata"]["deletionTimestamp"] = CREATED.into();
     let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
     let held = terminating(object("v1", "ConfigMap", "shop", "held", held));
-    let orphan = object(
-        "v1",
-        "Secret",
-        "shop",
-        "orphan",
-        owned_by("v1", "ConfigMap", "gone"),
-    );
+    let owned = owned_by("v1", "ConfigMap", "gone");
+    let orphan = object("v1", "Secret", "shop", "orphan", owned);
     let cluster = common::complete(&[claim, held, orphan]);
     let day = Question::new(cluster.version()).up_to(std::time::Duration::from_secs(86_400));
     let day = cluster.forecast(&day).expect("nothing is to be resolved");
