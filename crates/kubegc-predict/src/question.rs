@@ -189,23 +189,14 @@ impl std::str::FromStr for ObjectName {
     /// Reads `namespace/Kind/name`, or `Kind/name` for cluster-scoped objects.
     fn from_str(text: &str) -> Result<Self, FieldError> {
         let parts: Vec<&str> = text.split('/').collect();
+        let invalid = |problem| Err(FieldError::invalid("object", text, problem));
         let (namespace, kind, name) = match parts.as_slice() {
             [kind, name] => ("", *kind, *name),
             [namespace, kind, name] => (*namespace, *kind, *name),
-            _ => {
-                return Err(FieldError::invalid(
-                    "object",
-                    text,
-                    "expected namespace/Kind/name or Kind/name",
-                ));
-            }
+            _ => return invalid("expected namespace/Kind/name or Kind/name"),
         };
         if kind.is_empty() || name.is_empty() {
-            return Err(FieldError::invalid(
-                "object",
-                text,
-                "kind and name must not be empty",
-            ));
+            return invalid("kind and name must not be empty");
         }
         Ok(Self {
             namespace: namespace.into(),

@@ -85,13 +85,8 @@ fn fan(count: usize) -> Fixture {
     let mut fixture = Fixture::default();
     add(&mut fixture, "ConfigMap", "root", &[], &[]);
     for at in 1..count {
-        add(
-            &mut fixture,
-            "Secret",
-            &format!("d{at}"),
-            &[("ConfigMap", "root")],
-            &[],
-        );
+        let owners = [("ConfigMap", "root")];
+        add(&mut fixture, "Secret", &format!("d{at}"), &owners, &[]);
     }
     fixture
 }

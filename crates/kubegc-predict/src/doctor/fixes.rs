@@ -210,15 +210,11 @@ impl Finder<'_> {
             true => "remove its finalizers",
             false => "act",
         };
+        let message = format!("{name} does not {act}");
         RootCause {
             evidence: vec![self.inaction(name, blocks)],
             warnings: warning.into_iter().collect(),
-            ..cause(
-                "ComponentDoesNotAct",
-                format!("{name} does not {act}"),
-                actor,
-                fixes,
-            )
+            ..cause("ComponentDoesNotAct", message, actor, fixes)
         }
     }
 
@@ -264,10 +260,8 @@ impl Finder<'_> {
             if facts.version.minor() >= OUT_OF_SERVICE_MINOR {
                 let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
                 let command = format!("kubectl taint nodes {} {taint}", quoted(node));
-                fixes.push(fix(
-                    command,
-                    "its pods are deleted at once and their volumes detached",
-                ));
+                let risk = "its pods are deleted at once and their volumes detached";
+                fixes.push(fix(command, risk));
             }
             let risk = "its pods are deleted at once, and the node must be registered again";
             fixes.push(fix(facts.command("delete", object, ""), risk));

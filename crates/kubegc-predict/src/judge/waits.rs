@@ -125,12 +125,8 @@ impl Waiting<'_> {
                 }),
             };
             let finalizer = self.end.finalizers.iter().find(is_its)?;
-            Some(refused_wait(
-                step,
-                step.failure.as_ref()?,
-                finalizer,
-                &step.object,
-            ))
+            let refusal = step.failure.as_ref()?;
+            Some(refused_wait(step, refusal, finalizer, &step.object))
         });
         waits.collect()
     }

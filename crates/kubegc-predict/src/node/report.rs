@@ -45,12 +45,8 @@ impl NodeForecast {
         if let Some(why) = unknown_containers(plan) {
             return write_unknown(out, "Containers: ", &why);
         }
-        write_heading(
-            out,
-            "Containers",
-            plan,
-            "the next garbage collection, within a minute",
-        );
+        let by = "the next garbage collection, within a minute";
+        write_heading(out, "Containers", plan, by);
         let rows = plan.actions.iter().map(|action| {
             let container::Action {
                 container,
@@ -110,12 +106,8 @@ impl NodeForecast {
         if let Some(why) = unknown.as_ref().filter(|_| plan.actions.is_empty()) {
             return write_unknown(out, "Images: ", why);
         }
-        write_heading(
-            out,
-            "Images",
-            plan,
-            "the next garbage collection, within five minutes",
-        );
+        let by = "the next garbage collection, within five minutes";
+        write_heading(out, "Images", plan, by);
         if let (Some(percent), Some(wanted)) = (plan.summary.usage_percent, plan.summary.to_free_bytes) {
             let thresholds = self.policy.image.thresholds();
             out.plain(format_args!(

@@ -91,13 +91,8 @@ fn small_cluster() -> Fixture {
     for name in ["import", "export"] {
         job(&mut fixture, name, -100, 600);
         for number in 1..=2 {
-            pod(
-                &mut fixture,
-                &format!("{name}-{number}"),
-                "a",
-                "Succeeded",
-                owned_by("batch/v1", "Job", name),
-            );
+            let (owned, pod_name) = (owned_by("batch/v1", "Job", name), format!("{name}-{number}"));
+            pod(&mut fixture, &pod_name, "a", "Succeeded", owned);
         }
     }
     let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "scratch" } }] } });

@@ -75,13 +75,8 @@ fn names_cannot_forge_lines() {
     pod(&mut fixture, &format!("held-{odd}"), "a", "Running", held);
     let owned = owned_by("v1", "Pod", odd);
     fixture.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
-    fixture.add(
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRole",
-        "",
-        &format!("role-{odd}"),
-        owned,
-    );
+    let group = "rbac.authorization.k8s.io/v1";
+    fixture.add(group, "ClusterRole", "", &format!("role-{odd}"), owned);
     let assumptions = Assumptions {
         acting: [(format!("other-{odd}").into(), true)].into(),
         cloud: [(format!("node-{odd}").into(), Instance::default())].into(),

@@ -29,12 +29,8 @@ fn ended_pod(fixture: &mut Fixture, name: &str, created: i64, rest: Value) {
 /// fewer.
 fn three_pods(others: usize) -> Forecast {
     let mut fixture = Fixture::default();
-    ended_pod(
-        &mut fixture,
-        "first",
-        -9_000,
-        owned_by("apps/v1", "ReplicaSet", "of-first"),
-    );
+    let owner = owned_by("apps/v1", "ReplicaSet", "of-first");
+    ended_pod(&mut fixture, "first", -9_000, owner);
     for (at, name) in ["second", "third"].into_iter().enumerate() {
         let rest = if at < others {
             owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"))
@@ -76,10 +72,8 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
         ended_pod(&mut fixture, name, -9_000 + at as i64, owner);
     }
     let question = question().with(at_most(1));
-    let forecast = predict(
-        &cluster_with_all(&fixture, &["pods", "nodes", "replicasets.apps"]),
-        &question,
-    );
+    let cluster = cluster_with_all(&fixture, &["pods", "nodes", "replicasets.apps"]);
+    let forecast = predict(&cluster, &question);
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
     assert_eq!(forecast.removals().count(), 0);
 }
@@ -178,10 +172,8 @@ fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
     let question = question();
     let at_the_end = predict(&cluster, &question.clone().up_to(Duration::from_secs(500)));
     assert_eq!(at_the_end.removals().count(), 1);
-    let before = predict(
-        &cluster,
-        &question.up_to(Duration::from_secs(500) - Duration::from_nanos(1)),
-    );
+    let before_its_end = question.up_to(Duration::from_secs(500) - Duration::from_nanos(1));
+    let before = predict(&cluster, &before_its_end);
     assert_eq!(before.removals().count(), 0);
     assert_eq!(before.next_at, Some(Timestamp::from_secs(noon().as_secs() + 500)));
 }

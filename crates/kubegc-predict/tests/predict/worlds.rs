@@ -161,11 +161,8 @@ fn owners_that_a_partial_dump_lacks_are_unknown_and_never_absent() {
     reader
         .read_path(path.as_ref())
         .expect("the files are in the repository");
-    let cluster = Cluster::new(
-        version,
-        reader.finish().expect("nothing is declared"),
-        Assumptions::default(),
-    );
+    let snapshot = reader.finish().expect("nothing is declared");
+    let cluster = Cluster::new(version, snapshot, Assumptions::default());
     let open: Vec<String> = cluster
         .pending()
         .fates
@@ -198,10 +195,8 @@ fn terminating(item: Value) -> Value {
         true => ("2026-01-01T00:00:30Z", 30),
         false => ("2026-01-01T00:00:00Z", 0),
     };
-    merge(
-        &mut item,
-        json!({ "metadata": { "deletionTimestamp": at, "deletionGracePeriodSeconds": grace } }),
-    );
+    let meta = json!({ "metadata": { "deletionTimestamp": at, "deletionGracePeriodSeconds": grace } });
+    merge(&mut item, meta);
     item
 }
 
