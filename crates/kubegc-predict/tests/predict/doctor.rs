@@ -114,10 +114,8 @@ fn wrong_references_have_a_problem_and_an_outcome() {
 fn repairs_keep_correct_references() {
     let diagnosis = references("1.34");
     let command = |name: &str| {
-        let mut found = diagnosis
-            .references
-            .iter()
-            .filter(|one| *one.object.name == *name);
+        let references = diagnosis.references.iter();
+        let mut found = references.filter(|one| *one.object.name == *name);
         let fix = found.next().and_then(|one| one.fix.clone());
         fix.map(|fix| fix.command).unwrap_or_default()
     };
@@ -174,11 +172,8 @@ fn an_owner_of_another_group_is_never_absent() {
         ),
     ];
     let cluster = cluster("1.15", &["deployments", "secrets"], &items);
-    let secret = cluster
-        .pending()
-        .fates
-        .iter()
-        .find(|fate| *fate.object.kind == *"Secret");
+    let mut fates = cluster.pending().fates.iter();
+    let secret = fates.find(|fate| *fate.object.kind == *"Secret");
     assert_ne!(secret.map(|fate| fate.fate.word()), Some("deleted"));
 }
 

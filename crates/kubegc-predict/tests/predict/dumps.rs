@@ -145,10 +145,9 @@ fn outcomes_and_findings_are_right() {
     ];
     for (name, deleted, policy, expected, findings) in rows {
         let cluster = Cluster::new(KubernetesVersion::LATEST, snapshot(name), Assumptions::default());
-        let intents: Vec<Intent> = deleted
-            .iter()
-            .map(|name| Intent::delete(name.parse().expect("a name"), DeleteOptions::policy(policy)))
-            .collect();
+        let delete =
+            |name: &&str| Intent::delete(name.parse().expect("a name"), DeleteOptions::policy(policy));
+        let intents: Vec<Intent> = deleted.iter().map(delete).collect();
         let forecast = cluster.predict(&intents).expect("the objects are in the dump");
         assert_eq!(outcomes(&forecast), expected, "{name} {policy:?}");
         let found: Vec<String> = forecast.findings.iter().map(ToString::to_string).collect();

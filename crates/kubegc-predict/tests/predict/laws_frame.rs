@@ -127,12 +127,9 @@ fn suffices(fate: &ObjectFate, step: &Step, owners: &[Resolved], forecast: &Fore
         (Reason::BreakCycle(_), Act::Patch { .. }) => verdict == Verdict::DeleteBeforeOwner,
         (Reason::SomeOwnersAbsent(_), Act::Patch { .. }) => matches!(verdict, Verdict::Release(_)),
         (Reason::OwnerOrphans(owner), Act::Patch { .. }) => {
-            let is_owner = fate
-                .before()
-                .meta()
-                .owner_references
-                .iter()
-                .any(|reference| reference.uid == owner.uid);
+            let meta = fate.before().meta();
+            let mut references = meta.owner_references.iter();
+            let is_owner = references.any(|reference| reference.uid == owner.uid);
             // The owner orphans its dependents: by a step before this one, or before anything happened.
             let was_asked = forecast.timeline.iter().any(|step| {
                 step.changes

@@ -159,11 +159,8 @@ fn the_lists_of_a_must_gather_determine_the_actions_of_controllers() {
         assert_eq!(about(&partial, name), 1, "{missing}");
     }
     // An owner that the list of its kind lacks contradicts the list. It is not absent for certain.
-    let left = whole
-        .pending()
-        .fates
-        .iter()
-        .find(|fate| *fate.object.name == *"left");
+    let mut fates = whole.pending().fates.iter();
+    let left = fates.find(|fate| *fate.object.name == *"left");
     assert!(
         matches!(left.map(|left| &left.fate), Some(Fate::Undetermined { .. })),
         "{left:?}"
