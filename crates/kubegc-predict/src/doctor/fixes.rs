@@ -327,7 +327,8 @@ impl Finder<'_> {
 /// Pods use a claim, or a volume is bound to a claim.
 fn in_use(facts: &Facts, object: &ObjectRef, users: &[ObjectRef]) -> RootCause {
     let names = names(users);
-    let (word, use_, finalizer, effect, risk) = match *object.kind == *Resource::PersistentVolumeClaims.kind()
+    let (word, usage, finalizer, effect, risk) = match *object.kind
+        == *Resource::PersistentVolumeClaims.kind()
     {
         true => (
             "ClaimInUse",
@@ -345,7 +346,7 @@ fn in_use(facts: &Facts, object: &ObjectRef, users: &[ObjectRef]) -> RootCause {
             "the data is lost if the reclaim policy of the volume is Delete",
         ),
     };
-    let message = format!("{} cannot be removed: {use_}", object.short());
+    let message = format!("{} cannot be removed: {usage}", object.short());
     cause(word, message, "you", deletes(facts, users, "", risk))
         .about(users)
         .warn(format!("remove finalizer {finalizer}: {effect}"))
