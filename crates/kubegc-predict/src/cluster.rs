@@ -215,12 +215,9 @@ impl Cluster {
 
     /// The same for positions in the dump. Positions that do not exist are ignored.
     pub fn closure_of(&self, roots: &[u32]) -> Closure {
-        let removed_anyway = || closure::removed_anyway(&self.facts);
-        Closure::of(
-            &self.facts,
-            self.removed_anyway.get_or_init(removed_anyway),
-            roots,
-        )
+        let removed = || closure::removed_anyway(&self.facts);
+        let removed = self.removed_anyway.get_or_init(removed);
+        Closure::of(&self.facts, removed, roots)
     }
 
     /// Finds the causes that keep objects in deletion, and wrong owner references, with their repairs.

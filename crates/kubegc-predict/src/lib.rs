@@ -21,10 +21,10 @@
 //! Forecasts have no rules of their own. They are read from a run of the simulated control plane
 //! (`kubegc-control-plane`).
 //!
-//! The modules are layers, and each knows only those before it: `facts` (what a dump shows), `simulate` (runs
-//! of the part that a question can reach), `judge` (fates from the ends of the runs, with what is missing and
-//! what is waited for), the answers (`explore`, `predict`, `closure`, `doctor`), [`Cluster`], and the forms of
-//! answers (`explain`, `report`). `node` stands alone.
+//! The modules are layers, and each knows only those before it: the input (`question`, `error`), `facts`
+//! (what a dump shows), `simulate` (runs of the part that a question can reach), `judge` (fates from the ends
+//! of the runs, with what is missing and what is waited for), the answers (`explore`, `predict`, `closure`,
+//! `doctor`), [`Cluster`], and what surrounds it (`selection`, `explain`, `report`). `node` stands alone.
 
 mod closure;
 mod cluster;
@@ -34,9 +34,7 @@ mod error;
 pub mod explain;
 pub mod explore;
 mod facts;
-mod intent;
 mod judge;
-mod lines;
 pub mod node;
 mod predict;
 mod question;
@@ -52,13 +50,12 @@ pub use error::PredictError;
 pub use explain::Explanation;
 pub use explore::Exploration;
 pub use facts::{BrokenExtension, Extension};
-pub use intent::{Intent, ObjectName, Target};
 pub use judge::{
     BlockedBy, Blocking, Fate, Finding, Forecast, Missing, ObjectFate, Outcomes, Remaining, Removal,
     Undetermined, Wait,
 };
 pub use kubegc_control_plane::{Assumptions, Instance};
-pub use question::Question;
+pub use question::{Intent, ObjectName, Question, Target};
 pub use report::{
     Detail,
     comparison::{self, Comparison},

@@ -85,13 +85,8 @@ fn fan(count: usize) -> Fixture {
     let mut fixture = Fixture::default();
     add(&mut fixture, "ConfigMap", "root", &[], &[]);
     for at in 1..count {
-        add(
-            &mut fixture,
-            "Secret",
-            &format!("d{at}"),
-            &[("ConfigMap", "root")],
-            &[],
-        );
+        let owners = [("ConfigMap", "root")];
+        add(&mut fixture, "Secret", &format!("d{at}"), &owners, &[]);
     }
     fixture
 }
@@ -280,13 +275,8 @@ fn clusters() -> impl Strategy<Value = Fixture> {
                 });
                 let owners: Vec<Value> = owners.collect();
                 let metadata = json!({ "ownerReferences": owners, "finalizers": finalizers });
-                fixture.add(
-                    "v1",
-                    kind,
-                    "shop",
-                    &format!("o{at}"),
-                    json!({ "metadata": metadata }),
-                );
+                let fields = json!({ "metadata": metadata });
+                fixture.add("v1", kind, "shop", &format!("o{at}"), fields);
             }
             fixture
         })

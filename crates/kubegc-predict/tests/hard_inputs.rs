@@ -212,10 +212,8 @@ fn one_uid_of_two_objects_is_a_finding() {
         );
         // The dependent names the first of the two by name and uid; the other one's name is no owner of
         // anything.
-        let forecast = cluster.predict(&[delete(
-            "shop/ConfigMap/map-0000002",
-            PropagationPolicy::Background,
-        )]);
+        let second = delete("shop/ConfigMap/map-0000002", PropagationPolicy::Background);
+        let forecast = cluster.predict(&[second]);
         let forecast = forecast.expect("it is there");
         let word = |name: &str| {
             let fate = forecast.fates.iter().find(|fate| *fate.object.name == *name);

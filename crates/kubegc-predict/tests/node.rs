@@ -320,11 +320,8 @@ fn an_image_that_a_container_has_by_a_digest_is_named() {
         node_forecast(&node.inventory, &policy("1.34", &[]), NodeFrame::at(now))
     };
     let whole = forecast(true);
-    let used: Vec<&str> = whole
-        .in_use_by_digest
-        .iter()
-        .map(|one| one.image.name())
-        .collect();
+    let in_use_by_digest = whole.in_use_by_digest.iter();
+    let used: Vec<&str> = in_use_by_digest.map(|one| one.image.name()).collect();
     assert_eq!(used, ["r.example/hook:1"]);
     let text = words(&whole);
     assert!(
@@ -376,10 +373,8 @@ fn unknown_records_give_two_outcomes() {
             ..node()
         };
         let forecast = node_forecast(&node, &policy(version, changes), NodeFrame::at(NOW));
-        let after = forecast
-            .images_after_restart
-            .as_ref()
-            .map(|plan| plan.actions.len());
+        let images_after_restart = forecast.images_after_restart.as_ref();
+        let after = images_after_restart.map(|plan| plan.actions.len());
         let found = (forecast.records, images(&forecast).len(), after);
         assert_eq!(
             found,

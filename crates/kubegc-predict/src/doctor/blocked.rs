@@ -9,9 +9,11 @@ use kubegc_core::{
 };
 
 use super::{
-    cause::{Blocked, Cause, NAMED_MAX, RootCause, STORAGE_DELETERS},
-    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
-    reported::{CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, counted, messages, quote},
+    Blocked, Cause, NAMED_MAX, RootCause, STORAGE_DELETERS,
+    find::{
+        CONTENT_FAILURE, CONTENT_REMAINING, FINALIZERS_REMAINING, Finder, Found, PV_PROTECTION,
+        PVC_PROTECTION, counted, messages, quote,
+    },
 };
 use crate::{
     facts::{DELETING, Extension, HAS_CONTENT, Relation, conditions, deletion_requested_at},

@@ -6,19 +6,20 @@ use kubegc_control_plane::{
     CONTROLLER_MANAGER, Refusal, RefusedBy,
     finalizers::{self, Owner},
 };
+use kubegc_controllers::job::TRACKING_FINALIZER;
 use kubegc_core::{ObjectRef, OwnerReference, Quantity, record::Resource};
 use kubegc_snapshot::Details;
 use serde_json::json;
 
 use super::{
-    cause::{Blocked, Cause, Fix, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS, is_external, names},
-    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION},
+    Blocked, Cause, Fix, NAMED_MAX, Proof, RootCause, STORAGE_DELETERS,
+    find::{Finder, Found, PV_PROTECTION, PVC_PROTECTION, quote},
+    is_external, names,
     references::Correction,
-    reported::quote,
 };
 use crate::{
     facts::{BrokenExtension, DELETING, Extension, Facts},
-    judge::{Fate, content_command, evidence::JOB_TRACKING},
+    judge::{Fate, content_command},
     words::{quoted, span},
 };
 
@@ -117,7 +118,7 @@ impl Finder<'_> {
                 evidence: refusals.take(1).collect(),
                 ..refused(facts, by, all)
             },
-            Cause::Component(name) => self.component(name, blocks, direct, all),
+            Cause::Component(name) => self.component(name, blocks, direct),
             Cause::Finalizer(name) => self.operator(name, direct),
             Cause::LostNode { node, object } => self.lost_node(node, object.as_ref(), all),
             Cause::PodNotEnded(node) => {
@@ -140,7 +141,7 @@ impl Finder<'_> {
             Cause::InUse { object, users } => in_use(facts, object, users),
             Cause::JobTracking => {
                 let actor = "kube-controller-manager: restart it, or upgrade to 1.23.6";
-                let mut fixes = self.removals(direct, |finalizer| finalizer == JOB_TRACKING);
+                let mut fixes = self.removals(direct, |finalizer| finalizer == TRACKING_FINALIZER);
                 for fix in &mut fixes {
                     fix.risk = "none: the Job no longer exists".to_owned();
                 }
@@ -148,7 +149,7 @@ impl Finder<'_> {
             }
             Cause::OwnerNotServed { object, kind } => {
                 let position = facts.positions_of(&object.uid).next().into_iter();
-                let wrong = position.flat_map(|at| facts.wrong_references(self.pending, at, false));
+                let wrong = position.flat_map(|at| self.wrong_references(at, false));
                 let unserved = wrong.filter(|one| one.problem == "KindNotServed");
                 let risk = format!("{} is deleted with its other owners", object.short());
                 let fixes = unserved.filter_map(|one| Some(fix(one.fix?.command, &*risk)));
@@ -176,13 +177,7 @@ impl Finder<'_> {
         }
     }
 
-    fn component(
-        &self,
-        name: &'static str,
-        blocks: &[Blocked],
-        direct: &[&Blocked],
-        all: &[ObjectRef],
-    ) -> RootCause {
+    fn component(&self, name: &'static str, blocks: &[Blocked], direct: &[&Blocked]) -> RootCause {
         let is_external = is_external(name);
         let is_its = |finalizer: &str| {
             finalizers::find(finalizer).is_some_and(|known| match known.owner {
@@ -191,9 +186,9 @@ impl Finder<'_> {
             })
         };
         let has_events = is_external || STORAGE_DELETERS.contains(&name);
-        let mut fixes = vec![match all.first().filter(|_| has_events) {
+        let mut fixes = vec![match direct.first().filter(|_| has_events) {
             Some(first) => fix(
-                self.facts.command("describe", first, ""),
+                self.facts.command("describe", &first.object, ""),
                 format!("none: its Events name the failure if {name} runs; otherwise start it"),
             ),
             None => fix(
@@ -215,15 +210,11 @@ impl Finder<'_> {
             true => "remove its finalizers",
             false => "act",
         };
+        let message = format!("{name} does not {act}");
         RootCause {
             evidence: vec![self.inaction(name, blocks)],
             warnings: warning.into_iter().collect(),
-            ..cause(
-                "ComponentDoesNotAct",
-                format!("{name} does not {act}"),
-                actor,
-                fixes,
-            )
+            ..cause("ComponentDoesNotAct", message, actor, fixes)
         }
     }
 
@@ -269,10 +260,8 @@ impl Finder<'_> {
             if facts.version.minor() >= OUT_OF_SERVICE_MINOR {
                 let taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute";
                 let command = format!("kubectl taint nodes {} {taint}", quoted(node));
-                fixes.push(fix(
-                    command,
-                    "its pods are deleted at once and their volumes detached",
-                ));
+                let risk = "its pods are deleted at once and their volumes detached";
+                fixes.push(fix(command, risk));
             }
             let risk = "its pods are deleted at once, and the node must be registered again";
             fixes.push(fix(facts.command("delete", object, ""), risk));
@@ -338,7 +327,8 @@ impl Finder<'_> {
 /// Pods use a claim, or a volume is bound to a claim.
 fn in_use(facts: &Facts, object: &ObjectRef, users: &[ObjectRef]) -> RootCause {
     let names = names(users);
-    let (word, use_, finalizer, effect, risk) = match *object.kind == *Resource::PersistentVolumeClaims.kind()
+    let (word, usage, finalizer, effect, risk) = match *object.kind
+        == *Resource::PersistentVolumeClaims.kind()
     {
         true => (
             "ClaimInUse",
@@ -356,7 +346,7 @@ fn in_use(facts: &Facts, object: &ObjectRef, users: &[ObjectRef]) -> RootCause {
             "the data is lost if the reclaim policy of the volume is Delete",
         ),
     };
-    let message = format!("{} cannot be removed: {use_}", object.short());
+    let message = format!("{} cannot be removed: {usage}", object.short());
     cause(word, message, "you", deletes(facts, users, "", risk))
         .about(users)
         .warn(format!("remove finalizer {finalizer}: {effect}"))

@@ -7,10 +7,10 @@ use kubegc_snapshot::ObjectView;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::cause::Fix;
+use super::{Fix, find::Finder};
 use crate::{
     facts::{Edges, Facts, Owner},
-    judge::{Fate, Forecast},
+    judge::Fate,
 };
 
 /// An owner reference that does not mean a live object.
@@ -52,25 +52,21 @@ pub(super) enum Correction {
 const LATER_DELETED: &str =
     "the object is deleted if the owner no longer exists, and with the owner from then on";
 
-impl Facts {
+impl Finder<'_> {
     /// The wrong references of an object. One that is being deleted needs no repair.
     ///
     /// A reference is right if the API server serves its kind and has an object of that kind, name and uid,
     /// in the namespace of the dependent or cluster-scoped.
-    pub(super) fn wrong_references(
-        &self,
-        pending: &Forecast,
-        position: u32,
-        is_being_deleted: bool,
-    ) -> Vec<WrongReference> {
+    pub(super) fn wrong_references(&self, position: u32, is_being_deleted: bool) -> Vec<WrongReference> {
+        let facts = self.facts;
         let mut wrong = Vec::new();
-        let view = self.view(position);
+        let view = facts.view(position);
         let mut controllers = 0;
-        let owners = self.edges.owners(position);
+        let owners = facts.edges.owners(position);
         for (index, (reference, owner)) in view.owner_references().zip(owners).enumerate() {
             controllers += usize::from(reference.controller == Some(true));
             let is_second = reference.controller == Some(true) && controllers > 1;
-            let problem = self.problem(&view, &reference, owner).or_else(|| {
+            let problem = facts.problem(&view, &reference, owner).or_else(|| {
                 let message = "an object has one controller reference at most".to_owned();
                 let risk = format!("{} no longer manages the object", reference.kind);
                 let correction = Correction::Replace(vec![("controller", json!(false))], risk);
@@ -83,11 +79,11 @@ impl Facts {
             if is_being_deleted && matches!(problem, "OwnerMissing" | "OwnerUnknown") {
                 continue;
             }
-            let object = self.object_ref(position);
-            let fate = pending.fate_or_kept(&object);
+            let object = facts.object_ref(position);
+            let fate = self.pending.fate_or_kept(&object);
             // Something else than a missing owner keeps it, and without the reference nothing deletes it.
             let is_kept = problem == "OwnerMissing" && fate == Fate::Kept;
-            let fix = self.fix_of_reference(&object, index, &reference, correction, &fate);
+            let fix = facts.fix_of_reference(&object, index, &reference, correction, &fate);
             wrong.push(WrongReference {
                 fix: fix.filter(|_| !is_being_deleted && !is_kept),
                 fate,
@@ -101,7 +97,9 @@ impl Facts {
         }
         wrong
     }
+}
 
+impl Facts {
     fn problem(
         &self,
         dependent: &ObjectView<'_>,

@@ -8,6 +8,8 @@ use hashbrown::HashTable;
 use kubegc_core::{ApiResource, OwnerReference, Uid, identity::split_api_version, metadata};
 use kubegc_snapshot::{Details, ObjectView, Snapshot};
 
+use super::{API_SERVICE, DEFINITION, EXTENSIONS, REGISTRATION};
+
 /// The result of resolving an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
@@ -200,7 +202,7 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
     }
     in_group.any(|resource| {
         let is_defined = || {
-            let (group, kind) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+            let (group, kind) = (EXTENSIONS, DEFINITION);
             snapshot
                 .position(group, kind, "", &resource.qualified_resource())
                 .is_some()
@@ -212,7 +214,7 @@ pub(crate) fn is_unserved(snapshot: &Snapshot, api_version: &str, kind: &str) ->
 /// Whether the group and version of an APIService of this name cannot be discovered: it does not exist or is
 /// not available.
 fn is_unregistered(snapshot: &Snapshot, name: &str) -> bool {
-    let (group, kind) = ("apiregistration.k8s.io", "APIService");
+    let (group, kind) = (REGISTRATION, API_SERVICE);
     match snapshot.find(group, kind, "", name) {
         Some(object) => matches!(
             object.details(),
@@ -235,7 +237,7 @@ fn flags(object: &ObjectView<'_>) -> u8 {
     }
     let (group, _) = split_api_version(object.api_version());
     let kind = (group, &**object.kind());
-    if let ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") = kind {
+    if let ("", "Namespace") | (EXTENSIONS, DEFINITION) = kind {
         flags |= HAS_CONTENT;
     }
     if object.is_flawed() || object.kind_id().is_none() {

@@ -1,14 +1,11 @@
 //! Facts of a dump: its objects, their owners and other relations, the extensions of the API server, and the
 //! components that act.
 
-mod controllers;
 mod edges;
 mod extensions;
 mod names;
 mod relations;
 mod scope;
-mod services;
-mod times;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,24 +16,32 @@ use std::{
 use kubegc_control_plane::{
     AggregatedApi, Assumptions, CONTROLLER_MANAGER, finalizers::Owner as FinalizerOwner, kubelet_runs,
 };
-use kubegc_controllers::Controller;
+use kubegc_controllers::{
+    Controller, ExternalProvisioner, Migration, NodeLifecycle, PersistentVolumeBinder, Storage,
+    default_controllers, protection,
+};
 use kubegc_core::{
-    ApiResource, Catalog, KindId, KubernetesVersion, ObjectRef, OwnerReference, Timestamp, Uid,
-    record::{Record, Resource},
+    ApiResource, Catalog, KindId, KubernetesVersion, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
+    record::{Body, Condition, Node, Record, Resource},
     version::behavior,
 };
 use kubegc_sim::{ApiServer, Settings};
 use kubegc_snapshot::{ObjectView, Snapshot};
 
-pub use self::extensions::{BrokenExtension, Extension};
 use self::relations::Indexes;
+
+pub use self::extensions::{BrokenExtension, Extension};
 pub(crate) use self::{
     edges::{DELETING, Edges, FLAWED, HAS_COLLECTOR_FINALIZER, HAS_CONTENT, HAS_FINALIZERS, Owner},
     names::{SIMILAR_MAX, similar, unknown_kind, unknown_object},
     relations::{Related, Relation},
     scope::{Member, Scope},
-    times::{conditions, deletion_requested_at},
 };
+
+const EXTENSIONS: &str = "apiextensions.k8s.io";
+const DEFINITION: &str = "CustomResourceDefinition";
+const REGISTRATION: &str = "apiregistration.k8s.io";
+const API_SERVICE: &str = "APIService";
 
 /// The flags of an object with pending changes. A forecast starts at such objects.
 pub(crate) const PENDING_CHANGES: u8 = edges::UNRESOLVED_OWNER | DELETING;
@@ -74,6 +79,8 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Reads the facts of a dump.
+    ///
     /// # Complexity
     /// O(n + r) for n objects with r references.
     pub(crate) fn of(version: KubernetesVersion, snapshot: Snapshot, assumptions: Assumptions) -> Self {
@@ -222,7 +229,11 @@ impl Facts {
 
     /// The object of this kind and name.
     pub(crate) fn find(&self, kind: &ApiResource, namespace: &str, name: &str) -> Option<u32> {
-        let found = self.snapshot.position(&kind.group, &kind.kind, namespace, name);
+        self.at(&kind.group, &kind.kind, namespace, name)
+    }
+
+    pub(crate) fn at(&self, group: &str, kind: &str, namespace: &str, name: &str) -> Option<u32> {
+        let found = self.snapshot.position(group, kind, namespace, name);
         found.map(|at| at as u32)
     }
 
@@ -258,5 +269,116 @@ impl Facts {
             Some(position) => kubelet_runs(&self.record(position)),
             None => self.is_complete(Resource::Nodes).then_some(false),
         }
+    }
+}
+
+impl Facts {
+    /// The newest time in the dump, at which forecasts begin: dumps do not contain the time at which they
+    /// were taken.
+    pub(crate) fn newest_time(&self) -> Timestamp {
+        *self.newest_time.get_or_init(|| {
+            let times = self.snapshot.objects().filter_map(|view| {
+                let record = view.record();
+                let changed = conditions(&record).iter();
+                let changed = changed.flat_map(|one| [one.last_transition_time, one.last_update_time]);
+                let deleted = deletion_requested_at(&record.meta);
+                let of_object = [deleted, record.meta.creation_timestamp];
+                changed.chain(of_object).flatten().max()
+            });
+            times.max().unwrap_or(Timestamp::EPOCH)
+        })
+    }
+}
+
+/// The conditions in the status of an object, as far as they are known.
+pub(crate) fn conditions(record: &Record) -> &[Condition] {
+    let conditions = match &*record.body {
+        Body::Job(job) => job.conditions.known(),
+        Body::CertificateSigningRequest(request) => request.conditions.known(),
+        Body::Node(node) => node.conditions.known(),
+        Body::Namespace(namespace) => namespace.conditions.known(),
+        _ => None,
+    };
+    conditions.map_or(&[], Vec::as_slice)
+}
+
+/// The time at which the deletion of a terminating object was requested: its deletion time without the grace
+/// period.
+pub(crate) fn deletion_requested_at(meta: &ObjectMeta) -> Option<Timestamp> {
+    let grace = meta.deletion_grace_period_seconds.unwrap_or(0).max(0);
+    let deletion = meta.deletion_timestamp?;
+    Some(deletion.saturating_sub(Duration::from_secs(grace.unsigned_abs())))
+}
+
+impl Facts {
+    /// Sets the controllers of this version by the assumptions.
+    pub(crate) fn set_controllers(&mut self) {
+        self.controllers = self.with_storage(&default_controllers(self.version));
+    }
+
+    /// The controllers, with the assumptions about the nodes of the cluster and its storage: the volume
+    /// plugins and migrations of its release, and the external provisioners of its volumes. A cluster with
+    /// PodGroups has their controller.
+    pub(crate) fn with_storage(&self, controllers: &[Arc<dyn Controller>]) -> Vec<Arc<dyn Controller>> {
+        let mut controllers = controllers.to_vec();
+        let mut lifecycle = NodeLifecycle::new(self.version);
+        lifecycle.stops_without_ready_nodes =
+            !(self.assumptions.other_nodes_are_ready || self.has_ready_node());
+        for controller in &mut controllers {
+            if controller.info().name == lifecycle.info().name {
+                *controller = Arc::new(lifecycle);
+            }
+        }
+        let groups = protection::POD_GROUPS.at(self.version);
+        let exists = groups.info().since.is_none_or(|since| self.version.has(since));
+        if exists && self.all(Resource::PodGroups).next().is_some() {
+            controllers.retain(|controller| controller.info().name != groups.info().name);
+            controllers.push(Arc::new(groups));
+        }
+        controllers.retain(|controller| self.assumptions.runs(controller.info().name));
+        let mut binder = PersistentVolumeBinder::new(self.version);
+        let mut names = controllers.iter().map(|controller| controller.info().name);
+        let Some(at) = names.position(|name| name == binder.info().name) else {
+            return controllers;
+        };
+        binder.storage = self.assumptions.storage.clone();
+        if self.assumptions.storage_is_deleted {
+            binder.storage.release.get_or_insert(self.version);
+        }
+        for name in self.external_provisioners(&binder.storage) {
+            controllers.push(Arc::new(ExternalProvisioner::new(&name)));
+        }
+        controllers[at] = Arc::new(binder);
+        controllers
+    }
+
+    /// Whether the dump has a node that is ready. A scope may have only others.
+    fn has_ready_node(&self) -> bool {
+        let is_ready = |node| self.record(node).node().and_then(Node::is_ready);
+        self.all(Resource::Nodes).any(|node| is_ready(node) == Some(true))
+    }
+
+    /// The external provisioners of the volumes of the dump: those that the volumes name, and the CSI drivers
+    /// that volumes are migrated to.
+    fn external_provisioners(&self, storage: &Storage) -> BTreeSet<Arc<str>> {
+        let mut names = BTreeSet::new();
+        let volumes = self.all(Resource::PersistentVolumes);
+        for record in volumes.map(|position| self.record(position)) {
+            let volume = record.persistent_volume();
+            let Some(annotations) = volume.and_then(|volume| volume.annotations.known()) else {
+                continue;
+            };
+            names.extend(annotations.migrated_to.clone());
+            match annotations.provisioned_by.as_ref() {
+                Some(name) if kubegc_controllers::is_in_tree(name) => {
+                    if let Some(Migration::On { driver }) = storage.migration(name) {
+                        names.insert(driver);
+                    }
+                }
+                name => names.extend(name.cloned()),
+            }
+        }
+        names.remove("");
+        names
     }
 }

@@ -11,19 +11,11 @@ impl Facts {
     /// The object of a name, if it certainly does not exist.
     pub(crate) fn absent(&self, name: &ObjectName) -> Result<Option<ObjectRef>, PredictError> {
         let (_, resource) = self.kind(&name.kind)?;
-        let (group, kind) = (&resource.group, &resource.kind);
-        let found = self.snapshot.position(group, kind, &name.namespace, &name.name);
-        if found.is_some() || self.is_unlisted(resource, &name.namespace) {
-            return Ok(None);
-        }
-        let (api_version, namespace) = (resource.api_version(), &name.namespace);
-        Ok(Some(ObjectRef::new(
-            &api_version,
-            kind,
-            namespace,
-            &name.name,
-            "",
-        )))
+        let (namespace, name) = (&name.namespace, &name.name);
+        let may_exist =
+            self.find(resource, namespace, name).is_some() || self.is_unlisted(resource, namespace);
+        let absent = || ObjectRef::new(&resource.api_version(), &resource.kind, namespace, name, "");
+        Ok((!may_exist).then(absent))
     }
 
     pub(crate) fn resolve(&self, target: &Target) -> Result<Vec<u32>, PredictError> {

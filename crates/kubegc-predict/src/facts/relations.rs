@@ -31,7 +31,7 @@ use kubegc_core::{
 };
 use kubegc_snapshot::{Details, ObjectView};
 
-use super::{DELETING, Facts};
+use super::{API_SERVICE, DEFINITION, DELETING, EXTENSIONS, Facts, REGISTRATION};
 
 /// The relation of an object to another one, without an owner reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -72,39 +72,25 @@ impl Facts {
     /// # Complexity
     /// O(log n) for each that is found in a dump of n objects; O(n) the first time an index is needed.
     pub(crate) fn related(&self, position: u32) -> Vec<Related> {
+        use Relation::{Follows, Read, Waits};
         let mut found = Vec::new();
         let view = self.view(position);
         let (namespace, name) = (view.namespace(), view.name());
         let resource = resource_of(view);
+        let of = |resource| self.by_name(resource, namespace, name);
         match resource {
-            Some(Resource::Namespaces) => {
-                add(&mut found, self.content(name).iter().copied(), Relation::Follows)
-            }
-            Some(Resource::Services) => {
-                let endpoints = self.by_name(Resource::Endpoints, namespace, name);
-                add(&mut found, endpoints, Relation::Follows);
-            }
-            Some(Resource::IpAddresses) => add(&mut found, self.all(Resource::ServiceCidrs), Relation::Waits),
+            Some(Resource::Namespaces) => add(&mut found, self.content(name).iter().copied(), Follows),
+            Some(Resource::Services) => add(&mut found, of(Resource::Endpoints), Follows),
+            Some(Resource::IpAddresses) => add(&mut found, self.all(Resource::ServiceCidrs), Waits),
             Some(Resource::ServiceCidrs) => {
-                let others = self
-                    .all(Resource::ServiceCidrs)
-                    .filter(|other| *other != position);
-                add(
-                    &mut found,
-                    others.chain(self.all(Resource::IpAddresses)),
-                    Relation::Read,
-                );
+                let others = self.all(Resource::ServiceCidrs);
+                add(&mut found, others.filter(|other| *other != position), Read);
+                add(&mut found, self.all(Resource::IpAddresses), Read);
             }
-            Some(Resource::Endpoints) => {
-                add(
-                    &mut found,
-                    self.by_name(Resource::Services, namespace, name),
-                    Relation::Read,
-                );
-            }
+            Some(Resource::Endpoints) => add(&mut found, of(Resource::Services), Read),
             Some(Resource::StatefulSets) => {
                 let claims = self.claims_of_set(position).into_iter();
-                add(&mut found, claims.map(|(claim, _)| claim), Relation::Read);
+                add(&mut found, claims.map(|(claim, _)| claim), Read);
             }
             _ => {}
         }
@@ -120,37 +106,26 @@ impl Facts {
                 add(&mut found, self.by_name(resource, &namespace, &name), relation);
             }
         }
-        let named = |group: &str, kind: &str, name: &str| {
-            let found = self.snapshot.position(group, kind, "", name);
-            found.map(|at| at as u32)
-        };
         if **view.kind() == *DEFINITION
             && let Some(Details::CustomResourceDefinition(definition)) = view.details()
         {
-            add(
-                &mut found,
-                self.named(&definition.group, &definition.kind),
-                Relation::Follows,
-            );
+            let group = &definition.group;
+            add(&mut found, self.named(group, &definition.kind), Follows);
             for version in &definition.versions {
-                let name = format!("{}.{}", version.name, definition.group);
-                add(
-                    &mut found,
-                    named(REGISTRATION, "APIService", &name),
-                    Relation::Follows,
-                );
+                let name = format!("{}.{group}", version.name);
+                add(&mut found, self.at(REGISTRATION, API_SERVICE, "", &name), Follows);
             }
-            add(&mut found, self.definitions_of(&definition.group), Relation::Read);
+            add(&mut found, self.definitions_of(group), Read);
         }
-        if **view.kind() == *"APIService"
+        if **view.kind() == *API_SERVICE
             && let Some((_, group)) = name.split_once('.')
         {
-            add(&mut found, self.definitions_of(group), Relation::Read);
+            add(&mut found, self.definitions_of(group), Read);
         }
         let kind = view.kind_id().map(|kind| &self.catalog()[kind]);
         if let Some(kind) = kind.filter(|kind| kind.custom) {
             let name = kind.qualified_resource();
-            add(&mut found, named(EXTENSIONS, DEFINITION, &name), Relation::Waits);
+            add(&mut found, self.at(EXTENSIONS, DEFINITION, "", &name), Waits);
         }
         if !namespace.is_empty() {
             self.add_namespace(view, resource, &mut found);
@@ -269,9 +244,7 @@ impl Facts {
     }
 
     pub(crate) fn by_name(&self, resource: Resource, namespace: &str, name: &str) -> Option<u32> {
-        let (group, kind) = (resource.group(), resource.kind());
-        let found = self.snapshot.position(group, kind, namespace, name);
-        found.map(|at| at as u32)
+        self.at(resource.group(), resource.kind(), namespace, name)
     }
 
     /// The position of an object; `None` if it is not in the dump, or another one has its name.
@@ -295,10 +268,6 @@ impl Facts {
         resource_of(self.view(position))
     }
 }
-
-const EXTENSIONS: &str = "apiextensions.k8s.io";
-const DEFINITION: &str = "CustomResourceDefinition";
-const REGISTRATION: &str = "apiregistration.k8s.io";
 
 /// The resources whose objects name others in their fields.
 const REFERRING: [Resource; 8] = [

@@ -7,6 +7,7 @@ use kubegc_control_plane::{
     Act, Actor, CONTROLLER_MANAGER, Outcome, Step, Why,
     finalizers::{self, OVERDUE, Owner},
 };
+use kubegc_controllers::job::TRACKING_FINALIZER;
 use kubegc_core::{
     ObjectMeta, ObjectRef, Timestamp,
     record::{Condition, Record, Resource},
@@ -178,9 +179,6 @@ fn expiry(job: &Record) -> Option<Timestamp> {
     Some(finished.saturating_add(Duration::from_secs(u64::try_from(ttl).ok()?)))
 }
 
-/// The finalizer of the job-controller on pods.
-pub(crate) const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
-
 impl Facts {
     /// Whether the job-controller of this release may never remove its finalizer from a pod. A Job could be
     /// deleted before its pods were counted, and nothing enqueued them again
@@ -189,7 +187,7 @@ impl Facts {
         let mut owners = self.edges.owners(position);
         let mut finalizers = meta.finalizers.iter();
         matches!((self.version.minor(), self.version.patch()), (23, 0..=5))
-            && finalizers.any(|name| **name == *JOB_TRACKING)
+            && finalizers.any(|name| **name == *TRACKING_FINALIZER)
             && !owners.any(|owner| owner.position().is_some())
     }
 }

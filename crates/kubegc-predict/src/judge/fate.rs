@@ -1,11 +1,11 @@
-//! Fates of objects, missing facts and findings.
+//! Fates of objects, missing facts and findings, and fates as parts of sentences.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, fmt, sync::Arc, time::Duration};
 
-use kubegc_core::{ObjectRef, OwnerReference};
-use serde::Serialize;
+use kubegc_core::{ObjectRef, OwnerReference, record::Resource};
+use serde::{Serialize, Serializer};
 
-use super::{Outcomes, Wait};
+use super::Wait;
 use crate::{
     error::question,
     trace::{Actor, Refusal},
@@ -174,7 +174,7 @@ pub enum Missing {
 }
 
 /// The way to complete the list of a resource.
-pub(crate) fn add_list(resource: &str) -> String {
+fn add_list(resource: &str) -> String {
     format!("add the output of `kubectl get {resource} -A -o json` and declare it complete")
 }
 
@@ -409,5 +409,154 @@ fn referrers(kind: &str, objects: usize) -> String {
         ("Node", pods) => format!("{pods} pods run on nodes"),
         (_, 1) => format!("1 object names a {kind} as its owner"),
         (_, objects) => format!("{objects} objects name a {kind} as their owner"),
+    }
+}
+
+/// The outcomes that an object can have, at least one: those of the runs with and without the owners that are
+/// missing from the dump, and those that the other missing facts allow.
+///
+/// # Examples
+/// ```
+/// use kubegc_predict::{Fate, Outcomes};
+/// let outcomes = Outcomes::from(&Fate::Kept);
+/// assert_eq!(outcomes.to_string(), "kept");
+/// assert!(outcomes.words().eq(["kept"]));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Outcomes(u8);
+
+/// The words of fates, each with its bit.
+const WORDS: [(Outcomes, &str); 4] = [
+    (Outcomes::DELETED, "deleted"),
+    (Outcomes::TERMINATING, "terminating"),
+    (Outcomes::RELEASED, "released"),
+    (Outcomes::KEPT, "kept"),
+];
+
+impl Outcomes {
+    pub(crate) const DELETED: Self = Self(1);
+    pub(crate) const TERMINATING: Self = Self(2);
+    pub(crate) const RELEASED: Self = Self(4);
+    pub(crate) const KEPT: Self = Self(8);
+
+    /// The words of the fates: `deleted`, `terminating`, `released`, `kept`.
+    pub fn words(self) -> impl Iterator<Item = &'static str> {
+        let words = WORDS.into_iter().filter(move |(outcome, _)| self.has(*outcome));
+        words.map(|(_, word)| word)
+    }
+
+    /// These outcomes and others.
+    pub(crate) const fn or(self, other: Self) -> Self {
+        Self(self.0 | other.0)
+    }
+
+    /// Whether one of the others is among them.
+    pub(crate) const fn has(self, others: Self) -> bool {
+        self.0 & others.0 != 0
+    }
+}
+
+/// `deleted, terminating, or kept`.
+impl fmt::Display for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<&str> = self.words().collect();
+        match words.split_last() {
+            Some((last, [])) => f.write_str(last),
+            Some((last, others)) => write!(f, "{}, or {last}", others.join(", ")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Outcomes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.words())
+    }
+}
+
+/// The sentence that follows the name of a fate.
+pub(crate) fn sentence(fate: &Fate) -> String {
+    match fate {
+        Fate::Terminating { waits_for } => {
+            let waits: Vec<String> = waits_for.iter().map(ToString::to_string).collect();
+            format!("waiting for {}", waits.join(", and for "))
+        }
+        Fate::Released { owners } => {
+            let names: Vec<String> = owners.iter().map(OwnerReference::short).collect();
+            format!("released from {}", names.join(" and "))
+        }
+        _ => String::new(),
+    }
+}
+
+/// The sentence about the fate of an object, with the missing facts.
+pub(crate) fn detail(fate: &Fate, of: &ObjectRef) -> String {
+    let Fate::Undetermined { missing, .. } = fate else {
+        return sentence(fate);
+    };
+    let text = missing_text(missing, of);
+    match text.is_empty() {
+        true => format!("whether it is cleaned up: {}", own_reasons(missing, of)),
+        false => text,
+    }
+}
+
+/// The facts that controllers need to decide about the object itself.
+pub(crate) fn own_reasons(missing: &[Missing], of: &ObjectRef) -> String {
+    let own = missing.iter().filter_map(|missing| match missing {
+        Missing::Controller { object, reason } if *object == *of => Some(&**reason),
+        _ => None,
+    });
+    let own: Vec<&str> = own.collect::<BTreeSet<&str>>().into_iter().collect();
+    own.join("; ")
+}
+
+/// The missing facts about the owners of an object and other objects that it depends on. Empty if all facts
+/// are about the object itself.
+pub(crate) fn missing_text(missing: &[Missing], of: &ObjectRef) -> String {
+    let own_end = missing.iter().find_map(|missing| match missing {
+        Missing::Ending { pod, reason } if *pod == *of => Some(reason),
+        _ => None,
+    });
+    let claim = match *of.kind == *Resource::PersistentVolumeClaims.kind() {
+        true => "it",
+        false => "the claim that it belongs to",
+    };
+    let unknown = missing.iter().filter(|missing| match missing {
+        Missing::Controller { object, .. } => *object != *of,
+        // The same reason as for the object itself.
+        Missing::Ending { pod, reason } => *pod == *of || own_end != Some(reason),
+        _ => true,
+    });
+    let unknown = unknown.map(|missing| match missing {
+        Missing::Owner { resource, .. } => format!("whether an owner exists: {}", add_list(resource)),
+        Missing::Controller { object, reason } if *object.kind == *Resource::StatefulSets.kind() => {
+            format!("whether {claim} is deleted with a {}: {reason}", object.kind)
+        }
+        Missing::Controller { object, reason } => {
+            let kind = &object.kind;
+            format!("whether the {kind} that it depends on is deleted: {reason}")
+        }
+        Missing::Ending { pod, reason } if *pod == *of => format!("when it ends: {reason}"),
+        Missing::Ending { pod, reason } => {
+            format!("when the {} that it waits for ends: {reason}", pod.kind)
+        }
+        other => other.to_string(),
+    });
+    let unknown: Vec<String> = unknown.collect::<BTreeSet<_>>().into_iter().collect();
+    unknown.join("; ")
+}
+
+/// A fate as the end of a sentence.
+pub(crate) fn fate_text(fate: &Fate) -> String {
+    match fate {
+        Fate::Deleted { .. } => "is deleted".to_owned(),
+        Fate::Kept => "is kept".to_owned(),
+        Fate::Released { .. } => format!("is kept and {}", sentence(fate)),
+        Fate::Terminating { .. } => format!("is terminating, {}", sentence(fate)),
+        Fate::Undetermined { outcomes, missing } => {
+            let missing: Vec<String> = missing.iter().take(3).map(ToString::to_string).collect();
+            format!("is undetermined ({outcomes}): unknown is {}", missing.join("; "))
+        }
     }
 }

@@ -4,12 +4,7 @@ pub(crate) mod evidence;
 mod fate;
 mod findings;
 mod forecast;
-mod outcomes;
-mod recreation;
-mod review;
-mod sentences;
-mod undetermined;
-mod unknown;
+mod missing;
 mod wait;
 mod waits;
 
@@ -29,20 +24,18 @@ use kubegc_core::{ObjectMeta, ObjectRef, OwnerReference, SharedMeta, Uid, metada
 use kubegc_snapshot::ObjectView;
 
 pub use self::{
-    fate::{Fate, Finding, Missing},
+    fate::{Fate, Finding, Missing, Outcomes},
     forecast::{Forecast, ObjectFate, Removal, Undetermined},
-    outcomes::Outcomes,
     wait::{BlockedBy, Blocking, Remaining, Wait},
 };
 pub(crate) use self::{
-    fate::{add_list, content_command, missing_fact},
+    fate::{content_command, detail, fate_text, missing_fact, missing_text, own_reasons, sentence},
     findings::nothing_selected,
     forecast::fate_at,
-    sentences::{detail, fate_text, missing_text, own_reasons, sentence},
 };
 use self::{
-    undetermined::{Held, Reaction, Sources},
-    waits::waits_for,
+    missing::{Held, Reaction, Sources},
+    waits::Waiting,
 };
 use crate::{
     Assumptions,
@@ -68,7 +61,14 @@ fn kept(facts: &Facts, scope: &Scope, simulation: &Simulation) -> BTreeMap<u32, 
         let object = facts.view(position);
         let end = end(simulation, object)?;
         let fate = if end.is_deleting() {
-            let waits_for = waits_for(facts, simulation, &refusals, object, &end);
+            let waiting = Waiting {
+                facts,
+                simulation,
+                refusals: &refusals,
+                object,
+                end: &end,
+            };
+            let waits_for = waiting.waits();
             Fate::Terminating { waits_for }
         } else {
             let owners: Vec<OwnerReference> = lost_owners(object, &end).collect();
@@ -91,7 +91,7 @@ pub(crate) fn conclude(
 ) -> Forecast {
     let facts = run.facts;
     let reactions = reactions(run, &simulated, &missing);
-    let mut undetermined = undetermined::spread(facts, &simulated.scope, &reactions, missing);
+    let mut undetermined = missing::spread(facts, &simulated.scope, &reactions, missing);
     drop(reactions);
     let Simulated {
         scope,
@@ -213,7 +213,7 @@ fn reactions(run: &Run<'_>, simulated: &Simulated<'_>, missing: &Sources) -> BTr
         };
         reactions.insert(position, reaction);
     }
-    undetermined::hold_waiting(facts, &mut reactions);
+    missing::hold_waiting(facts, &mut reactions);
     reactions
 }
 

@@ -11,6 +11,7 @@ use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, me
 use kubegc_objects::{Graph, Reason, graph::NodeId};
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::ObjectView;
+use serde_json::Value;
 
 use super::{BlockedBy, Blocking, Remaining, Wait};
 use crate::{
@@ -18,107 +19,313 @@ use crate::{
     words::span,
 };
 
-/// The conditions that an object of the dump waits for at the end of a simulation.
-///
-/// # Complexity
-/// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
-pub(crate) fn waits_for(
-    facts: &Facts,
-    simulation: &Simulation,
-    refusals: &Refusals<'_>,
-    object: ObjectView<'_>,
-    end: &ObjectMeta,
-) -> Vec<Wait> {
-    let server = &simulation.server;
-    let kind = object.kind_id().map(|kind| &server.catalog()[kind]);
-    let is = |group: &str, name: &str| kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name);
-    let mut waits = refused(refusals, end);
-    let conversions = failed_conversions(simulation, object, end);
-    waits.retain(|wait| match wait {
-        Wait::Refused { refusal, .. } => !is_among(&conversions, refusal.by.as_ref()),
-        _ => true,
-    });
-    waits.extend_from_slice(&conversions);
-    let runs = |owner: Owner| facts.assumptions.runs(owner.name());
-    for name in &end.finalizers {
-        if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
-            continue;
-        }
-        waits.push(match &**name {
-            metadata::FINALIZER_FOREGROUND if runs(Owner::GarbageCollector) => Wait::Dependents {
-                blocking: blocking(facts, simulation, refusals, &end.uid),
-            },
-            CRD_CLEANUP if is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
-                finalizer: Arc::clone(name),
-                remaining: remaining(simulation, None, |_, kind| {
-                    format!("{}.{}", kind.resource, kind.group) == *end.name
-                }),
-                pods_are_first: false,
-            },
-            _ => removal(facts, simulation, object, name),
-        });
-    }
-    if is("", "Namespace") {
-        let stored = object
-            .kind_id()
-            .and_then(|kind| server.object(kind, "", &end.name));
-        let listed = stored.and_then(|stored| stored.at(&["spec", "finalizers"])?.as_array());
-        let names = listed.into_iter().flatten().filter_map(|name| name.as_str());
-        for name in names {
-            match name {
-                "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
-                    waits.extend(content(simulation, refusals, object, end, &conversions));
-                }
-                _ => waits.push(removal(facts, simulation, object, &name.into())),
-            }
-        }
-    }
-    if waits.is_empty() {
-        let grace = end.deletion_grace_period_seconds;
-        let ends_at = end.deletion_timestamp.filter(|_| grace != Some(0));
-        let record = object.record();
-        let node = record.pod().and_then(|pod| pod.node_name.known());
-        let node = node.filter(|name| !name.is_empty()).cloned();
-        let is_lost = |node: &Arc<str>| facts.kubelet_runs(node) == Some(false);
-        // The grace period ended so long before the simulation that the kubelet would have acted.
-        let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < simulation.plane.began();
-        let (node, overdue_since) = match (node, ends_at.filter(is_overdue)) {
-            (Some(node), _) if is_lost(&node) => (Some(node), None),
-            _ if is("", "Pod") && !facts.assumptions.pods_end => (None, None),
-            (Some(node), Some(since)) => (Some(node), Some(since)),
-            _ => {
-                waits.push(Wait::Grace { ends_at });
-                return waits;
-            }
-        };
-        waits.push(Wait::Kubelet { node, overdue_since });
-    }
-    waits
+/// A terminating object of the dump at the end of a simulation.
+pub(super) struct Waiting<'a> {
+    pub(super) facts: &'a Facts,
+    pub(super) simulation: &'a Simulation,
+    pub(super) refusals: &'a Refusals<'a>,
+    pub(super) object: ObjectView<'a>,
+    pub(super) end: &'a ObjectMeta,
 }
 
-/// The refused requests that an object waits for, each with the finalizer that it would remove.
-fn refused(refusals: &Refusals<'_>, end: &ObjectMeta) -> Vec<Wait> {
-    let waits = refusals.about(&end.uid).filter_map(|step| {
-        let is_its = |name: &&Arc<str>| match &step.why {
-            Why::Collector(Reason::OwnerOrphans(_) | Reason::DependentsReleased) => {
-                ***name == *metadata::FINALIZER_ORPHAN
+impl Waiting<'_> {
+    /// The conditions that it waits for.
+    ///
+    /// # Complexity
+    /// O(f) for its finalizers; of a namespace, O(k + c) for k kinds and c objects in it.
+    pub(super) fn waits(&self) -> Vec<Wait> {
+        let (facts, server, end) = (self.facts, &self.simulation.server, self.end);
+        let mut waits = self.refused();
+        let conversions = self.failed_conversions();
+        waits.retain(|wait| match wait {
+            Wait::Refused { refusal, .. } => !is_among(&conversions, refusal.by.as_ref()),
+            _ => true,
+        });
+        waits.extend_from_slice(&conversions);
+        let runs = |owner: Owner| facts.assumptions.runs(owner.name());
+        for name in &end.finalizers {
+            if waits.iter().any(|wait: &Wait| wait.finalizer() == Some(name)) {
+                continue;
             }
-            Why::Collector(Reason::NothingBlocks { .. }) => ***name == *metadata::FINALIZER_FOREGROUND,
-            Why::FinalizerReleased(released) => *released == **name,
-            _ => finalizers::find(name).is_some_and(|known| match known.owner {
-                Owner::Controller(owner) => step.actor == Actor::Controller(owner),
-                _ => false,
-            }),
+            waits.push(match &**name {
+                metadata::FINALIZER_FOREGROUND if runs(Owner::GarbageCollector) => Wait::Dependents {
+                    blocking: self.blocking(),
+                },
+                CRD_CLEANUP if self.is("apiextensions.k8s.io", "CustomResourceDefinition") => Wait::Content {
+                    finalizer: Arc::clone(name),
+                    remaining: remaining(server, None, |_, kind| {
+                        format!("{}.{}", kind.resource, kind.group) == *end.name
+                    }),
+                    pods_are_first: false,
+                },
+                _ => self.removal(name),
+            });
+        }
+        if self.is("", "Namespace") {
+            for name in self.stored_list(["spec", "finalizers"]).filter_map(Value::as_str) {
+                match name {
+                    "kubernetes" if runs(Owner::Controller("namespace-controller")) => {
+                        waits.extend(self.content(&conversions));
+                    }
+                    _ => waits.push(self.removal(&name.into())),
+                }
+            }
+        }
+        if waits.is_empty() {
+            waits.push(self.ending());
+        }
+        waits
+    }
+
+    fn is(&self, group: &str, name: &str) -> bool {
+        let kind = self.object.kind_id();
+        let kind = kind.map(|kind| &self.simulation.server.catalog()[kind]);
+        kind.is_some_and(|kind| *kind.group == *group && *kind.kind == *name)
+    }
+
+    /// A list in a field of a namespace.
+    fn stored_list(&self, path: [&str; 2]) -> impl Iterator<Item = &Value> {
+        let kind = self.object.kind_id();
+        let stored = kind.and_then(|kind| self.simulation.server.object(kind, "", &self.end.name));
+        let list = stored.and_then(|stored| stored.at(&path)?.as_array());
+        list.into_iter().flatten()
+    }
+
+    /// The end of a grace period, or the kubelet that should have ended it.
+    fn ending(&self) -> Wait {
+        let grace = self.end.deletion_grace_period_seconds;
+        let ends_at = self.end.deletion_timestamp.filter(|_| grace != Some(0));
+        let record = self.object.record();
+        let node = record.pod().and_then(|pod| pod.node_name.known());
+        let node = node.filter(|name| !name.is_empty()).cloned();
+        let is_lost = |node: &Arc<str>| self.facts.kubelet_runs(node) == Some(false);
+        // The grace period ended so long before the simulation that the kubelet would have acted.
+        let is_overdue = |end: &Timestamp| end.saturating_add(OVERDUE) < self.simulation.plane.began();
+        let (node, overdue_since) = match (node, ends_at.filter(is_overdue)) {
+            (Some(node), _) if is_lost(&node) => (Some(node), None),
+            _ if self.is("", "Pod") && !self.facts.assumptions.pods_end => (None, None),
+            (Some(node), Some(since)) => (Some(node), Some(since)),
+            _ => return Wait::Grace { ends_at },
         };
-        let finalizer = end.finalizers.iter().find(is_its)?;
-        Some(refused_wait(
-            step,
-            step.failure.as_ref()?,
-            finalizer,
-            &step.object,
-        ))
-    });
-    waits.collect()
+        Wait::Kubelet { node, overdue_since }
+    }
+
+    /// The refused requests that an object waits for, each with the finalizer that it would remove.
+    fn refused(&self) -> Vec<Wait> {
+        let waits = self.refusals.about(&self.end.uid).filter_map(|step| {
+            let is_its = |name: &&Arc<str>| match &step.why {
+                Why::Collector(Reason::OwnerOrphans(_) | Reason::DependentsReleased) => {
+                    ***name == *metadata::FINALIZER_ORPHAN
+                }
+                Why::Collector(Reason::NothingBlocks { .. }) => ***name == *metadata::FINALIZER_FOREGROUND,
+                Why::FinalizerReleased(released) => *released == **name,
+                _ => finalizers::find(name).is_some_and(|known| match known.owner {
+                    Owner::Controller(owner) => step.actor == Actor::Controller(owner),
+                    _ => false,
+                }),
+            };
+            let finalizer = self.end.finalizers.iter().find(is_its)?;
+            let refusal = step.failure.as_ref()?;
+            Some(refused_wait(step, refusal, finalizer, &step.object))
+        });
+        waits.collect()
+    }
+
+    /// The dependents that block the deletion of an owner in the foreground.
+    fn blocking(&self) -> Vec<Blocking> {
+        let graph = self.simulation.plane.collector().graph();
+        let objects = blocking_nodes(graph, &self.end.uid).into_iter().map(|node| {
+            let object = graph.identity(node);
+            let refused = self
+                .refusals
+                .about(&object.uid)
+                .find(|step| *step.object == object);
+            let because = match refused.and_then(|step| step.failure.clone()) {
+                Some(refusal) => Some(BlockedBy::Refused(refusal)),
+                None => unserved_owner(self.facts, &object).map(BlockedBy::OwnerNotServed),
+            };
+            Blocking { object, because }
+        });
+        objects.collect()
+    }
+
+    /// Causes that keep a namespace: undiscoverable APIs, refused deletes, and the content that remains.
+    fn content(&self, conversions: &[Wait]) -> Vec<Wait> {
+        let finalizer = Arc::from("kubernetes");
+        let unavailable = self
+            .simulation
+            .plane
+            .unavailable_apis()
+            .filter_map(|(name, api)| {
+                Some(Wait::Discovery {
+                    finalizer: Arc::clone(&finalizer),
+                    api_version: api.api_version.clone(),
+                    api_service: Arc::clone(name),
+                    failure: Arc::clone(api.failure.as_ref()?),
+                    since: api.since,
+                })
+            });
+        let mut waits: Vec<Wait> = unavailable.collect();
+        let is_failure = |condition: &Value| {
+            condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
+        };
+        // Without the condition, the last sync deleted what an earlier one could not.
+        let is_failing = self.stored_list(["status", "conditions"]).any(is_failure);
+        for step in self.refusals.about(&self.end.uid) {
+            let refusal = step.failure.as_ref().filter(|_| is_failing || !step.is_delete());
+            let Some(refusal) = refusal.filter(|refusal| !is_among(conversions, refusal.by.as_ref())) else {
+                continue;
+            };
+            let is_same =
+                |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
+            if !waits.iter().any(is_same) {
+                waits.push(refused_wait(step, refusal, &finalizer, &self.object.object_ref()));
+            }
+        }
+        let server = &self.simulation.server;
+        let remaining = remaining(server, Some(&self.end.name), |kind, _| {
+            !server.is_unlistable(kind)
+        });
+        if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
+            let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
+            let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
+            waits.push(Wait::Content {
+                finalizer,
+                remaining,
+                pods_are_first,
+            });
+        }
+        waits
+    }
+
+    /// The component that removes a finalizer, and the reason why it has not removed it.
+    fn removal(&self, name: &Arc<str>) -> Wait {
+        let known = finalizers::find(name);
+        let assumptions = &self.facts.assumptions;
+        let (reason, is_undecided) = match known.map(|known| known.owner) {
+            Some(Owner::Controller(controller)) if assumptions.runs(controller) => self.kept(controller),
+            None | Some(Owner::ApiServer) => (None, false),
+            Some(Owner::GarbageCollector) if assumptions.runs(Owner::GarbageCollector.name()) => {
+                (None, false)
+            }
+            Some(Owner::External(_) | Owner::Operator(_)) if assumptions.releases(name) => (None, false),
+            Some(owner) => (Some(self.idle(owner, name)), false),
+        };
+        Wait::Finalizer {
+            name: Arc::clone(name),
+            known,
+            reason,
+            is_undecided,
+        }
+    }
+
+    /// Why the owner of a finalizer does not act.
+    fn idle(&self, owner: Owner, finalizer: &str) -> String {
+        let Some(silent) = self.facts.silent_owner(owner, finalizer) else {
+            return "it is assumed not to act".to_owned();
+        };
+        let since = deletion_requested_at(&self.object.meta());
+        let lasted = since.map(|since| self.simulation.plane.began().since(since));
+        match lasted.filter(|lasted| *lasted > silent.within) {
+            Some(lasted) => {
+                let (lasted, within) = (span(lasted), span(silent.within));
+                format!("it has not for {lasted}, and normally does within {within}")
+            }
+            None => "other objects show that it does not act".to_owned(),
+        }
+    }
+
+    /// The reason for which a controller keeps an object now, and whether it cannot decide.
+    fn kept(&self, controller: &str) -> (Option<String>, bool) {
+        let manager = self.simulation.plane.manager();
+        let mut names = manager.controllers().map(|running| running.info().name);
+        if !names.any(|name| name == controller) {
+            return (Some("it does not run".to_owned()), false);
+        }
+        let meta = self.object.meta();
+        // Pods are counted by the controller of their Job.
+        let name = match meta.controller().filter(|_| **self.object.kind() == *"Pod") {
+            Some(job) => &job.name,
+            None => &meta.name,
+        };
+        let key = Key::new(Arc::clone(&meta.namespace), Arc::clone(name));
+        let Some(decision) = manager.decide(controller, &key) else {
+            return (None, false);
+        };
+        let is_meant = |id: &ObjectId| id.name == meta.name && id.namespace == meta.namespace;
+        if let Some(kept) = decision.kept.iter().find(|kept| is_meant(&kept.object)) {
+            return (Some(kept.reason.to_string()), false);
+        }
+        let unknown = decision.unknown.iter().find(|unknown| is_meant(&unknown.object));
+        (
+            unknown.map(|unknown| unknown.reason.to_string()),
+            unknown.is_some(),
+        )
+    }
+
+    /// The failed conversions that an object waits for.
+    fn failed_conversions(&self) -> Vec<Wait> {
+        let (server, end) = (&self.simulation.server, self.end);
+        let Some(kind) = self.object.kind_id().filter(|_| server.has_broken_conversions()) else {
+            return Vec::new();
+        };
+        let collectors = [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN];
+        let mut finalizers = end.finalizers.iter();
+        let mut waits = Vec::new();
+        if let Some(finalizer) = finalizers.find(|name| collectors.contains(&&***name)) {
+            add(&mut waits, server, self.lists(kind), Some(finalizer));
+            if waits.is_empty() {
+                add(&mut waits, server, self.lookups(), None);
+            }
+        }
+        if self.is("", "Namespace") {
+            // Content that cannot be listed.
+            let kinds = server.catalog().iter();
+            let kinds = kinds.filter(|(kind, resource)| {
+                let is_content =
+                    resource.preferred && resource.is_namespaced() && server.is_unlistable(*kind);
+                is_content && !server.objects(*kind, Some(&end.name)).is_empty()
+            });
+            let kinds = kinds.map(|(kind, _)| kind).collect();
+            add(&mut waits, server, kinds, Some(&"kubernetes".into()));
+        }
+        waits
+    }
+
+    /// The lists that the garbage collector needs to process an object: that of its kind; all of them before the
+    /// collector starts.
+    fn lists(&self, kind: KindId) -> Vec<KindId> {
+        let (server, collector) = (&self.simulation.server, self.simulation.plane.collector());
+        let mut kinds = vec![server.watched_as(kind)];
+        if collector.not_running().is_some() {
+            let unsynced = collector.monitors().filter(|(.., is_synced)| !is_synced);
+            kinds.extend(unsynced.filter_map(|(_, resource, _)| {
+                let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
+                kind.ok()
+            }));
+        }
+        kinds
+    }
+
+    /// The versions in which dependents that block the deletion of an owner refer to it.
+    fn lookups(&self) -> Vec<KindId> {
+        let catalog = self.simulation.server.catalog();
+        let graph = self.simulation.plane.collector().graph();
+        let owner = &self.end.uid;
+        let dependents = blocking_nodes(graph, owner).into_iter();
+        let references = dependents.flat_map(|dependent| graph.owners(dependent));
+        let references = references.filter(|one| one.uid == *owner);
+        let kinds = references.filter_map(|one| catalog.mapping(&one.api_version, &one.kind));
+        kinds.collect()
+    }
+}
+
+/// The dependents that block the deletion of an owner in the foreground, in the order of their identities.
+fn blocking_nodes(graph: &Graph, owner: &Uid) -> Vec<NodeId> {
+    let owner = graph.node(owner).into_iter();
+    let mut blocking: Vec<_> = owner.flat_map(|node| graph.blocking_dependents(node)).collect();
+    blocking.sort_by_cached_key(|&node| graph.identity(node));
+    blocking
 }
 
 fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &ObjectRef) -> Wait {
@@ -129,29 +336,6 @@ fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &O
         object: object.clone(),
         refusal: refusal.clone(),
     }
-}
-
-/// The dependents that block the deletion of an owner in the foreground.
-fn blocking(facts: &Facts, simulation: &Simulation, refusals: &Refusals<'_>, owner: &Uid) -> Vec<Blocking> {
-    let graph = simulation.plane.collector().graph();
-    let objects = blocking_nodes(graph, owner).into_iter().map(|node| {
-        let object = graph.identity(node);
-        let refused = refusals.about(&object.uid).find(|step| *step.object == object);
-        let because = match refused.and_then(|step| step.failure.clone()) {
-            Some(refusal) => Some(BlockedBy::Refused(refusal)),
-            None => unserved_owner(facts, &object).map(BlockedBy::OwnerNotServed),
-        };
-        Blocking { object, because }
-    });
-    objects.collect()
-}
-
-/// The dependents that block the deletion of an owner in the foreground, in the order of their identities.
-fn blocking_nodes(graph: &Graph, owner: &Uid) -> Vec<NodeId> {
-    let owner = graph.node(owner).into_iter();
-    let mut blocking: Vec<_> = owner.flat_map(|node| graph.blocking_dependents(node)).collect();
-    blocking.sort_by_cached_key(|&node| graph.identity(node));
-    blocking
 }
 
 /// apiVersion and kind of an owner of an object that the API server does not serve.
@@ -165,138 +349,15 @@ fn unserved_owner(facts: &Facts, object: &ObjectRef) -> Option<String> {
     Some(format!("{}/{}", unserved.api_version, unserved.kind))
 }
 
-/// Causes that keep a namespace: undiscoverable APIs, refused deletes, and the content that remains.
-fn content(
-    simulation: &Simulation,
-    refusals: &Refusals<'_>,
-    object: ObjectView<'_>,
-    end: &ObjectMeta,
-    conversions: &[Wait],
-) -> Vec<Wait> {
-    let finalizer = Arc::from("kubernetes");
-    let unavailable = simulation.plane.unavailable_apis().filter_map(|(name, api)| {
-        Some(Wait::Discovery {
-            finalizer: Arc::clone(&finalizer),
-            api_version: api.api_version.clone(),
-            api_service: Arc::clone(name),
-            failure: Arc::clone(api.failure.as_ref()?),
-            since: api.since,
-        })
-    });
-    let mut waits: Vec<Wait> = unavailable.collect();
-    let server = &simulation.server;
-    let stored = object
-        .kind_id()
-        .and_then(|kind| server.object(kind, "", &end.name));
-    let conditions = stored.and_then(|stored| stored.at(&["status", "conditions"])?.as_array());
-    let is_failure = |condition: &serde_json::Value| {
-        condition["type"] == "NamespaceDeletionContentFailure" && condition["status"] == "True"
-    };
-    // Without the condition, the last sync deleted what an earlier one could not.
-    let is_failing = conditions.into_iter().flatten().any(is_failure);
-    for step in refusals.about(&end.uid) {
-        let refusal = step.failure.as_ref().filter(|_| is_failing || !step.is_delete());
-        let Some(refusal) = refusal.filter(|refusal| !is_among(conversions, refusal.by.as_ref())) else {
-            continue;
-        };
-        let is_same = |wait: &Wait| matches!(wait, Wait::Refused { refusal: known, .. } if known == refusal);
-        if !waits.iter().any(is_same) {
-            waits.push(refused_wait(step, refusal, &finalizer, &object.object_ref()));
-        }
-    }
-    let remaining = remaining(simulation, Some(&end.name), |kind, _| !server.is_unlistable(kind));
-    if waits.is_empty() && conversions.is_empty() || !remaining.is_empty() {
-        let has_pods = remaining.len() > 1 && remaining.iter().any(|kind| kind.resource == "pods");
-        let pods_are_first = has_pods && NamespaceController::new(server.version()).deletes_pods_first;
-        waits.push(Wait::Content {
-            finalizer,
-            remaining,
-            pods_are_first,
-        });
-    }
-    waits
-}
-
 const CRD_CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
-
-/// The component that removes a finalizer, and the reason why it has not removed it.
-fn removal(facts: &Facts, simulation: &Simulation, object: ObjectView<'_>, name: &Arc<str>) -> Wait {
-    let known = finalizers::find(name);
-    let assumptions = &facts.assumptions;
-    let (reason, is_undecided) = match known.map(|known| known.owner) {
-        Some(Owner::Controller(controller)) if assumptions.runs(controller) => {
-            kept(simulation, object, controller)
-        }
-        None | Some(Owner::ApiServer) => (None, false),
-        Some(Owner::GarbageCollector) if assumptions.runs(Owner::GarbageCollector.name()) => (None, false),
-        Some(Owner::External(_) | Owner::Operator(_)) if assumptions.releases(name) => (None, false),
-        Some(owner) => (Some(idle(facts, simulation, object, owner, name)), false),
-    };
-    Wait::Finalizer {
-        name: Arc::clone(name),
-        known,
-        reason,
-        is_undecided,
-    }
-}
-
-/// Why the owner of a finalizer does not act.
-fn idle(
-    facts: &Facts,
-    simulation: &Simulation,
-    object: ObjectView<'_>,
-    owner: Owner,
-    finalizer: &str,
-) -> String {
-    let Some(silent) = facts.silent_owner(owner, finalizer) else {
-        return "it is assumed not to act".to_owned();
-    };
-    let lasted = deletion_requested_at(&object.meta()).map(|since| simulation.plane.began().since(since));
-    match lasted.filter(|lasted| *lasted > silent.within) {
-        Some(lasted) => {
-            let (lasted, within) = (span(lasted), span(silent.within));
-            format!("it has not for {lasted}, and normally does within {within}")
-        }
-        None => "other objects show that it does not act".to_owned(),
-    }
-}
-
-/// The reason for which a controller keeps an object now, and whether it cannot decide.
-fn kept(simulation: &Simulation, object: ObjectView<'_>, controller: &str) -> (Option<String>, bool) {
-    let manager = simulation.plane.manager();
-    let mut names = manager.controllers().map(|running| running.info().name);
-    if !names.any(|name| name == controller) {
-        return (Some("it does not run".to_owned()), false);
-    }
-    let meta = object.meta();
-    // Pods are counted by the controller of their Job.
-    let name = match meta.controller().filter(|_| **object.kind() == *"Pod") {
-        Some(job) => &job.name,
-        None => &meta.name,
-    };
-    let key = Key::new(Arc::clone(&meta.namespace), Arc::clone(name));
-    let Some(decision) = manager.decide(controller, &key) else {
-        return (None, false);
-    };
-    let is_meant = |id: &ObjectId| id.name == meta.name && id.namespace == meta.namespace;
-    if let Some(kept) = decision.kept.iter().find(|kept| is_meant(&kept.object)) {
-        return (Some(kept.reason.to_string()), false);
-    }
-    let unknown = decision.unknown.iter().find(|unknown| is_meant(&unknown.object));
-    (
-        unknown.map(|unknown| unknown.reason.to_string()),
-        unknown.is_some(),
-    )
-}
 
 /// The objects of the kinds that match, in a namespace or anywhere, by resource. Each object is counted in
 /// one version.
 fn remaining(
-    simulation: &Simulation,
+    server: &ApiServer,
     namespace: Option<&str>,
     is_meant: impl Fn(KindId, &ApiResource) -> bool,
 ) -> Vec<Remaining> {
-    let server = &simulation.server;
     let mut found = BTreeMap::<String, Remaining>::new();
     for (id, kind) in server.catalog().iter() {
         let is_countable = kind.preferred && (namespace.is_none() || kind.is_namespaced());
@@ -317,60 +378,6 @@ fn remaining(
         found.extend((of_kind.count > 0).then_some((resource, of_kind)));
     }
     found.into_values().collect()
-}
-
-/// The failed conversions that an object waits for.
-fn failed_conversions(simulation: &Simulation, object: ObjectView<'_>, end: &ObjectMeta) -> Vec<Wait> {
-    let server = &simulation.server;
-    let Some(kind) = object.kind_id().filter(|_| server.has_broken_conversions()) else {
-        return Vec::new();
-    };
-    let collectors = [metadata::FINALIZER_FOREGROUND, metadata::FINALIZER_ORPHAN];
-    let mut finalizers = end.finalizers.iter();
-    let mut waits = Vec::new();
-    if let Some(finalizer) = finalizers.find(|name| collectors.contains(&&***name)) {
-        add(&mut waits, server, lists(simulation, kind), Some(finalizer));
-        if waits.is_empty() {
-            add(&mut waits, server, lookups(simulation, &end.uid), None);
-        }
-    }
-    let resource = &server.catalog()[kind];
-    if resource.group.is_empty() && *resource.kind == *"Namespace" {
-        // Content that cannot be listed.
-        let kinds = server.catalog().iter();
-        let kinds = kinds.filter(|(kind, resource)| {
-            let is_content = resource.preferred && resource.is_namespaced() && server.is_unlistable(*kind);
-            is_content && !server.objects(*kind, Some(&end.name)).is_empty()
-        });
-        let kinds = kinds.map(|(kind, _)| kind).collect();
-        add(&mut waits, server, kinds, Some(&"kubernetes".into()));
-    }
-    waits
-}
-
-/// The lists that the garbage collector needs to process an object: that of its kind; all of them before the
-/// collector starts.
-fn lists(simulation: &Simulation, kind: KindId) -> Vec<KindId> {
-    let (server, collector) = (&simulation.server, simulation.plane.collector());
-    let mut kinds = vec![server.watched_as(kind)];
-    if collector.not_running().is_some() {
-        let unsynced = collector.monitors().filter(|(.., is_synced)| !is_synced);
-        kinds.extend(unsynced.filter_map(|(_, resource, _)| {
-            let kind = server.resolve(&resource.group, &resource.version, &resource.resource);
-            kind.ok()
-        }));
-    }
-    kinds
-}
-
-/// The versions in which dependents that block the deletion of an owner refer to it.
-fn lookups(simulation: &Simulation, owner: &Uid) -> Vec<KindId> {
-    let (catalog, graph) = (simulation.server.catalog(), simulation.plane.collector().graph());
-    let dependents = blocking_nodes(graph, owner).into_iter();
-    let references = dependents.flat_map(|dependent| graph.owners(dependent));
-    let references = references.filter(|one| one.uid == *owner);
-    let kinds = references.filter_map(|one| catalog.mapping(&one.api_version, &one.kind));
-    kinds.collect()
 }
 
 /// Adds the waits for the conversions to these versions that fail.

@@ -1,17 +1,20 @@
-//! Runs the planners of a node in the order in which a kubelet would.
+//! Runs the planners of a node in the order in which a kubelet would, under one policy or two, and finds when
+//! its disk is full.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use kubegc_core::{
-    PlanOf, Planner, Timestamp,
-    node_facts::{Container, Image},
+    KubernetesVersion, PlanOf, Planner, Quantity, Timestamp,
+    node_facts::{Container, FileSystem, Image},
 };
 use kubegc_node::{
-    Inventory, Policy, Unlisted,
+    Bytes, Inventory, Policy, Unlisted,
     container::{EvictUnits, Mode},
+    eviction::{Layout, Signal, Threshold},
     image::{self, FreeSpace, Record, Records, Task},
     log::EvictLogs,
     policy::Finding as Doubt,
@@ -19,7 +22,7 @@ use kubegc_node::{
     semantics::behavior,
 };
 
-use super::{Assumption, Disk, NodeFrame, RecordsKnown};
+use crate::words::variant_name;
 
 /// The next actions of a node's collector. Plans are those of `kubegc-node`; each is computed on the state
 /// that the previous one leaves.
@@ -286,4 +289,236 @@ pub(super) fn plan_bytes(plan: &PlanOf<FreeSpace>) -> u64 {
         image.size_bytes
     });
     sizes.fold(0, u64::saturating_add)
+}
+
+/// The time at which an event is due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+pub enum Due {
+    #[display("now")]
+    Now,
+    #[display("from {_0} on")]
+    At(Timestamp),
+    #[display("never")]
+    Never,
+    /// It depends on a growth rate that was not given.
+    #[display("not now; give --growth to know when")]
+    NoGrowth,
+}
+
+/// The image file system and its future usage.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Disk {
+    /// Its current usage.
+    pub file_system: FileSystem,
+    /// Disk usage, in percent as upstream computes it.
+    pub usage_percent: i64,
+    /// The usage above which images are removed.
+    pub high_percent: i32,
+    /// The time at which that usage is reached.
+    pub collection: Due,
+    /// The time at which it is reached again after the next garbage collection, if the deleted images free
+    /// the sum of their sizes; `None` if none is deleted.
+    pub again: Option<Due>,
+    /// The time at which pods are evicted if no images are deleted: the first hard threshold of
+    /// `imagefs.available`.
+    pub eviction: Option<Due>,
+}
+
+impl Disk {
+    /// Predicts the usage of a file system with constant growth, of which the next garbage collection frees
+    /// `freed_bytes`; `None` if its capacity or its free bytes are unknown.
+    fn forecast(
+        policy: &Policy,
+        file_system: FileSystem,
+        freed_bytes: u64,
+        frame: NodeFrame,
+    ) -> Option<Self> {
+        let usage_percent = policy.image.usage_percent(&file_system)?;
+        let (now, bytes_per_hour) = (frame.now, frame.growth_bytes_per_hour);
+        let capacity = file_system.capacity_bytes?;
+        let available = file_system.available_bytes?.min(capacity);
+        let due_with = |available: u64, at: Option<u64>| match at {
+            None => Due::Never,
+            Some(bytes) if available <= bytes => Due::Now,
+            Some(_) if bytes_per_hour == 0 => Due::NoGrowth,
+            Some(bytes) => Due::At(now.saturating_add(time_to_write(available - bytes, bytes_per_hour))),
+        };
+        let due = |at: Option<u64>| due_with(available, at);
+        let freed = available.saturating_add(freed_bytes).min(capacity);
+        let collects = policy.image.collects_below_bytes(capacity);
+        let collects = collects.filter(|_| policy.image_loop().enabled);
+        let is_meant = |one: &Threshold| one.signal == Signal::ImageFsAvailable && one.is_hard();
+        let thresholds = policy.eviction.effective(Layout::DedicatedImages).into_iter();
+        let amounts = thresholds.filter(is_meant).map(|one| one.value.of(capacity));
+        Some(Self {
+            file_system,
+            usage_percent,
+            high_percent: policy.image.thresholds.high_percent,
+            collection: due(collects),
+            again: (freed_bytes > 0).then(|| due_with(freed, collects)),
+            eviction: amounts.max().map(|amount| due(most_below(amount, capacity))),
+        })
+    }
+}
+
+/// The most bytes of a capacity that are less than an amount; `None` if none are, or without a capacity.
+fn most_below(amount: Quantity, capacity: u64) -> Option<u64> {
+    if capacity == 0 || amount.is_negative() || amount.is_zero() {
+        return None;
+    }
+    let whole = amount.rounded_up(0).as_i64();
+    // A greater amount exceeds every capacity.
+    Some(whole.map_or(capacity, |whole| capacity.min(whole.unsigned_abs() - 1)))
+}
+
+/// Time to write a number of bytes, rounded up to a second. The rate is not zero.
+fn time_to_write(bytes: u64, bytes_per_hour: u64) -> Duration {
+    let seconds = (u128::from(bytes) * 3600).div_ceil(u128::from(bytes_per_hour.max(1)));
+    Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX))
+}
+
+/// Two forecasts of one node under two policies, and their differences.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WhatIf {
+    /// Under the present policy.
+    pub present: NodeForecast,
+    /// Under the changed policy.
+    pub changed: NodeForecast,
+    /// Containers that only the changed policy removes, by id.
+    pub containers_lost: Vec<Arc<Container>>,
+    /// Containers that only the present policy removes, by id.
+    pub containers_spared: Vec<Arc<Container>>,
+    /// Images that only the changed policy removes, by id.
+    pub images_lost: Vec<Arc<Image>>,
+    /// Images that only the present policy removes, by id.
+    pub images_spared: Vec<Arc<Image>>,
+}
+
+/// Compares two policies on one node.
+pub fn what_if(inventory: &Inventory, present: &Policy, changed: &Policy, frame: NodeFrame) -> WhatIf {
+    let present = node_forecast(inventory, present, frame);
+    let changed = node_forecast(inventory, changed, frame);
+    let containers = |forecast: &NodeForecast| -> BTreeMap<Arc<str>, Arc<Container>> {
+        let removed = forecast.containers.actions.iter().map(|action| &action.container);
+        let by_id = removed.map(|container| (Arc::clone(&container.id), Arc::clone(container)));
+        by_id.collect()
+    };
+    let images = |forecast: &NodeForecast| -> BTreeMap<[Arc<str>; 2], Arc<Image>> {
+        let removed = forecast.images.iter().flat_map(|plan| &plan.actions);
+        let by_id = removed.map(|image::Action { image, .. }| {
+            (
+                [&image.id, &image.runtime_handler].map(Arc::clone),
+                Arc::clone(image),
+            )
+        });
+        by_id.collect()
+    };
+    let [present_containers, changed_containers] = [&present, &changed].map(containers);
+    let [present_images, changed_images] = [&present, &changed].map(images);
+    WhatIf {
+        containers_lost: only(&changed_containers, &present_containers),
+        containers_spared: only(&present_containers, &changed_containers),
+        images_lost: only(&changed_images, &present_images),
+        images_spared: only(&present_images, &changed_images),
+        present,
+        changed,
+    }
+}
+
+/// The items of the first whose keys the second does not have.
+fn only<K: Ord, T>(of: &BTreeMap<K, Arc<T>>, other: &BTreeMap<K, Arc<T>>) -> Vec<Arc<T>> {
+    let only = of.iter().filter(|(key, _)| !other.contains_key(*key));
+    only.map(|(_, item)| Arc::clone(item)).collect()
+}
+
+/// The settings of a node forecast.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct NodeFrame {
+    pub now: Timestamp,
+    /// By how much the image file system fills in an hour; zero if nothing is known of it.
+    pub growth_bytes_per_hour: u64,
+}
+
+impl NodeFrame {
+    /// A forecast from now on, with an unknown growth rate.
+    pub const fn at(now: Timestamp) -> Self {
+        Self {
+            now,
+            growth_bytes_per_hour: 0,
+        }
+    }
+}
+
+/// Knowledge about the use of images before the forecast.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordsKnown {
+    /// Records were given.
+    Given,
+    /// No records were given: it is assumed that the kubelet has run for long, and that unused images were
+    /// never used since.
+    AssumedOld,
+}
+
+/// One thing that a node forecast takes for granted.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, derive_more::Display)]
+pub enum Assumption {
+    /// It is unknown when images were first detected and last used: the kubelet keeps this in memory and does
+    /// not expose it. The order in which unused images are deleted is undetermined. Right after a restart,
+    /// possibly none is deleted.
+    #[display(
+        "the last use of images is unknown: the order of {images} unused ones is undetermined, and a kubelet \
+         that has just started may keep all of them"
+    )]
+    RecordsUnknown {
+        /// Unused images whose order is open.
+        images: usize,
+    },
+    /// Sizes of images count shared layers once for each image, so less may become free than is counted, and
+    /// the next garbage collection removes more.
+    #[display(
+        "images share no layers: where they do, less becomes free and the next garbage collection removes more"
+    )]
+    SizesOverlap,
+    /// The runtime frees space before it responds. Some runtimes free it later.
+    #[display("the runtime frees space at once; some do later")]
+    FreedAtOnce,
+    /// No container mounts an image as a volume.
+    #[display("no container mounts an image as a volume")]
+    NoImageVolumes,
+    /// The desired pods are unknown, so nothing is deleted because of a deleted pod.
+    #[display("the pods of the node are unknown, so nothing is removed because its pod was deleted")]
+    PodsUnknown,
+    /// Not all pod sources are ready, so no container is deleted because of a deleted pod.
+    #[display("not all sources of pods are ready, so containers are removed by limits alone")]
+    SourcesNotReady,
+    /// The log directories were not listed, so the forecast does not cover them.
+    #[display("the directories of logs were not listed")]
+    LogsUnknown,
+    /// The sandbox image is not known. Up to 1.28 it is protected; later the runtime must pin it.
+    #[display("the image of sandboxes is not known, so it is treated like any other")]
+    SandboxImageUnknown,
+    /// All removals succeed, and nothing is created, pulled or started meanwhile.
+    #[display("every removal succeeds, and nothing is pulled or started meanwhile")]
+    NothingElseHappens,
+    /// The disk fills steadily.
+    #[display("the disk fills by {} an hour", Bytes::from(*bytes_per_hour))]
+    SteadyGrowth { bytes_per_hour: u64 },
+    /// The release is newer than those that kubegc knows: a kubelet may behave otherwise.
+    #[display("{}", version.warning().unwrap_or_default())]
+    NewerVersion { version: KubernetesVersion },
+}
+
+impl Assumption {
+    /// The assumption's name.
+    pub const fn as_str(&self) -> &'static str {
+        variant_name!(
+            self,
+            RecordsUnknown SizesOverlap FreedAtOnce NoImageVolumes PodsUnknown SourcesNotReady LogsUnknown
+            SandboxImageUnknown NothingElseHappens SteadyGrowth NewerVersion
+        )
+    }
 }

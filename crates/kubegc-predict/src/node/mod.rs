@@ -5,17 +5,13 @@
 //! state that the previous one leaves. Missing facts (when an image was last used, which layers it shares)
 //! are part of the forecast, as an [`Assumption`].
 
-mod assumption;
 mod change;
-mod disk;
 mod forecast;
 pub(crate) mod json;
 mod report;
-pub(crate) mod units;
-mod what_if;
 
-pub use assumption::{Assumption, NodeFrame, RecordsKnown};
 pub use change::{Change, Growth};
-pub use disk::{Disk, Due};
-pub use forecast::{ImageInUseByDigest, NodeForecast, PressureForecast, node_forecast};
-pub use what_if::{WhatIf, what_if};
+pub use forecast::{
+    Assumption, Disk, Due, ImageInUseByDigest, NodeForecast, NodeFrame, PressureForecast, RecordsKnown,
+    WhatIf, node_forecast, what_if,
+};

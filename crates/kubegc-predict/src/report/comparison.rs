@@ -7,8 +7,7 @@ use serde::Serialize;
 
 use crate::{
     Fate, Forecast,
-    lines::{Lines, line_text},
-    words::{Name, names_of_kind, number},
+    words::{Lines, Name, line_text, names_of_kind, number},
 };
 
 /// The objects whose fates differ in two forecasts: of two cascades, two versions of Kubernetes, or two

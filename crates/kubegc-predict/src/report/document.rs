@@ -13,14 +13,11 @@ use kubegc_objects::{classify::Resolved, collector::InvalidNamespace};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-pub use super::{
-    answer::{Answer, answer, error},
-    status::AnswerStatus,
-};
+pub use super::answer::{Answer, AnswerStatus, answer, error};
 use super::{
-    assumptions::AssumptionsDocument,
-    events::{Event, events},
-    reasons::because,
+    answer::ANSWER_SCHEMA,
+    events::{Event, because, events},
+    question::{AssumptionsDocument, QUESTION_SCHEMA},
 };
 use crate::{
     Comparison, Diagnosis, Forecast, Step,
@@ -34,8 +31,6 @@ pub const FORECAST_SCHEMA: &str = "kubegc-forecast/1";
 pub const COMPARISON_SCHEMA: &str = "kubegc-comparison/1";
 /// Name and version of the document of a [`Diagnosis`].
 pub const DIAGNOSIS_SCHEMA: &str = "kubegc-diagnosis/1";
-pub(super) const QUESTION_SCHEMA: &str = "kubegc-question/1";
-pub(super) const ANSWER_SCHEMA: &str = "kubegc-answer/1";
 
 /// The JSON schemas of all documents, by their name and version: questions, answers and reports.
 pub const SCHEMAS: [(&str, &str); 7] = [

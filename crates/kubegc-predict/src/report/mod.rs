@@ -1,21 +1,13 @@
 //! Forecasts and diagnoses for people and programs: text, JSON and DOT.
 
 mod answer;
-mod assumptions;
 pub mod comparison;
 mod diagnosis;
 pub mod document;
-mod dot;
 mod events;
-mod fates;
-mod notes;
 mod page;
 mod question;
-mod reasons;
-mod sarif;
-mod status;
+mod rows;
 mod text;
-mod timeline;
-mod tree;
 
 pub use text::Detail;

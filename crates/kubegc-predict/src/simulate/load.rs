@@ -167,13 +167,8 @@ fn unlisted_kind(facts: &Facts, server: &mut ApiServer, reference: &OwnerReferen
         return None;
     }
     // No resource has capitals in its name: this one is not taken.
-    let resource = ApiResource::new(
-        &reference.api_version,
-        &reference.kind,
-        &reference.kind,
-        KindScope::Cluster,
-    )
-    .custom();
+    let (api_version, kind) = (&reference.api_version, &reference.kind);
+    let resource = ApiResource::new(api_version, kind, kind, KindScope::Cluster).custom();
     server.register(resource).ok()
 }
 

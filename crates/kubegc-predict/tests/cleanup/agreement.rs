@@ -22,7 +22,7 @@ use kubegc_snapshot::JsonDocuments;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, NODES, VERSION, at, at_most, cluster, condition, noon, predict};
+use crate::fixture::{DAY, NODES, VERSION, at, at_most, cluster, condition, noon, predict, question};
 
 const PROVISIONER: &str = "disk.csi.example.com";
 pub(crate) const HORIZON: Duration = Duration::from_secs(3 * 3_600);
@@ -78,7 +78,7 @@ pub(crate) type Removal = (Timestamp, String);
 
 /// The removals of the forecast.
 pub(crate) fn forecast_removals(fixture: &Fixture) -> Vec<Removal> {
-    let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+    let mut question = question().up_to(HORIZON);
     question.controllers = controllers();
     let forecast = predict(&cluster(fixture), &question);
     let mut removals: Vec<Removal> = forecast

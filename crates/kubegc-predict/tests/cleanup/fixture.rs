@@ -83,6 +83,11 @@ pub(crate) fn at_most(threshold: i32) -> kubegc_controllers::PodGc {
 /// The default period.
 pub(crate) const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// A question without deletes, about the day after noon.
+pub(crate) fn question() -> Question {
+    Question::new(VERSION).up_to(DAY).at(noon())
+}
+
 /// The forecast of a question without deletes.
 pub(crate) fn predict(cluster: &Cluster, question: &Question) -> Forecast {
     cluster.forecast(question).expect("no name is to be resolved")

@@ -3,7 +3,6 @@
 
 mod agreement;
 mod fixture;
-mod forecasts;
 mod partial;
 mod report;
 mod texts;

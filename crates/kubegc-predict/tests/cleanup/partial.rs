@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kubegc_core::Timestamp;
 use kubegc_fixtures::Fixture;
-use kubegc_predict::{Fate, Finding, Forecast, Question};
+use kubegc_predict::{Fate, Finding, Forecast};
 use proptest::prelude::*;
 use serde_json::Value;
 
 use crate::{
     agreement::{HORIZON, Part, controllers, fixture, forecast_removals, part},
-    fixture::{DAY, VERSION, cluster, cluster_with_all, noon, predict},
+    fixture::{cluster, cluster_with_all, predict, question},
 };
 
 /// All kinds that a controller reads, with the name that declares each complete.
@@ -116,7 +116,7 @@ proptest! {
 
     #[test]
     fn of_a_complete_dump_nothing_is_undetermined(parts in prop::collection::vec(part(), 0..7)) {
-        let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+        let mut question = question().up_to(HORIZON);
         question.controllers = controllers();
         // The plugin of a volume without a provisioner is never known.
         let parts: Vec<Part> = parts.into_iter().filter(|part| !part.has_unknown_plugin()).collect();
@@ -132,7 +132,7 @@ proptest! {
         let fixture = fixture(&parts);
         let happens: BTreeMap<String, Timestamp> =
             forecast_removals(&fixture).into_iter().map(|(at, object)| (object, at)).collect();
-        let mut question = Question::new(VERSION).up_to(DAY).at(noon()).up_to(HORIZON);
+        let mut question = question().up_to(HORIZON);
         question.controllers = controllers();
         let (left, complete) = dumped(&fixture, &losses);
         let forecast = predict(&cluster_with_all(&left, &complete), &question);

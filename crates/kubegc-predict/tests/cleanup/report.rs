@@ -5,22 +5,18 @@ use std::{collections::BTreeMap, time::Duration};
 
 use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Cluster, Detail, Forecast, Question};
+use kubegc_predict::{Cluster, Detail, Forecast};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    DAY, JOBS, VERSION, at, bare_name, cluster_under, cluster_with_all, condition, noon, predict,
+    JOBS, VERSION, at, bare_name, cluster_under, cluster_with_all, condition, predict, question,
     without_instances,
 };
 
 /// A forecast of six hours.
 pub(crate) fn forecast_of(cluster: &Cluster) -> Forecast {
-    let question = Question::new(VERSION)
-        .up_to(DAY)
-        .at(noon())
-        .up_to(Duration::from_secs(6 * 3_600));
-    predict(cluster, &question)
+    predict(cluster, &question().up_to(Duration::from_secs(6 * 3_600)))
 }
 
 /// A forecast of six hours; the instance of the node `c` does not exist.
@@ -49,7 +45,7 @@ pub(crate) fn job(fixture: &mut Fixture, name: &str, finished: i64, ttl: i64) {
     fixture.add("batch/v1", "Job", "shop", name, job);
 }
 
-fn node(fixture: &mut Fixture, name: &str, is_ready: bool) {
+pub(crate) fn node(fixture: &mut Fixture, name: &str, is_ready: bool) {
     let kind = if is_ready { "Ready" } else { "DiskPressure" };
     let node = json!({ "spec": { "providerID": "cloud://1" }, "status": condition(kind, -3_600) });
     fixture.add("v1", "Node", "", name, node);
@@ -95,26 +91,16 @@ fn small_cluster() -> Fixture {
     for name in ["import", "export"] {
         job(&mut fixture, name, -100, 600);
         for number in 1..=2 {
-            pod(
-                &mut fixture,
-                &format!("{name}-{number}"),
-                "a",
-                "Succeeded",
-                owned_by("batch/v1", "Job", name),
-            );
+            let (owned, pod_name) = (owned_by("batch/v1", "Job", name), format!("{name}-{number}"));
+            pod(&mut fixture, &pod_name, "a", "Succeeded", owned);
         }
     }
     let uses = json!({ "spec": { "volumes": [{ "name": "data", "persistentVolumeClaim": { "claimName": "scratch" } }] } });
     fixture.change_last(uses);
     deleted_claim(&mut fixture, "scratch");
     pod(&mut fixture, "on-c", "c", "Running", json!({}));
-    pod(
-        &mut fixture,
-        "left-over",
-        "a",
-        "Running",
-        owned_by("apps/v1", "ReplicaSet", "removed"),
-    );
+    let owners = owned_by("apps/v1", "ReplicaSet", "removed");
+    pod(&mut fixture, "left-over", "a", "Running", owners);
     let held = json!({ "metadata": {
         "finalizers": ["example.com/hold"],
         "deletionTimestamp": at(-60),
@@ -140,13 +126,8 @@ fn missing_data_is_named() {
     job(&mut fixture, "import", -100, 600);
     fixture.add("batch/v1", "Job", "shop", "bare-1", json!({}));
     fixture.add("batch/v1", "Job", "shop", "bare-2", json!({}));
-    fixture.add(
-        "v1",
-        "Secret",
-        "shop",
-        "tls",
-        owned_by("cert-manager.io/v1", "Certificate", "tls"),
-    );
+    let owners = owned_by("cert-manager.io/v1", "Certificate", "tls");
+    fixture.add("v1", "Secret", "shop", "tls", owners);
     let forecast = forecast_of(&cluster_with_all(&fixture, &["jobs", "pods"]));
     let text = forecast.to_text(Detail::default());
     for expected in [
@@ -245,43 +226,33 @@ fn json_has_stable_names() {
 /// An object that is removed, or is not.
 #[derive(Clone, Debug)]
 pub(crate) enum Part {
-    Job {
-        finished: i64,
-        ttl: i64,
-        pods: Vec<bool>,
-    },
-    Token {
-        expires: i64,
-    },
+    /// When it finished, its TTL, and whether each of its pods runs.
+    Job(i64, i64, Vec<bool>),
+    /// When it expires.
+    Token(i64),
     LostPod,
     LeftOver,
     HeldPod,
-    Claim {
-        has_user: bool,
-    },
-    Request {
-        since: i64,
-    },
-    Namespace {
-        objects: usize,
-    },
+    /// Whether a pod uses it.
+    Claim(bool),
+    /// Since when it is denied.
+    Request(i64),
+    /// The number of objects in it.
+    Namespace(usize),
 }
 
 pub(crate) fn part() -> impl Strategy<Value = Part> {
+    let pods = prop::collection::vec(any::<bool>(), 0..4);
+    let job = (-4_000..0_i64, 0..9_000_i64, pods);
     prop_oneof![
-        (
-            -4_000..0_i64,
-            0..9_000_i64,
-            prop::collection::vec(any::<bool>(), 0..4)
-        )
-            .prop_map(|(finished, ttl, pods)| Part::Job { finished, ttl, pods }),
-        (-100..30_000_i64).prop_map(|expires| Part::Token { expires }),
+        job.prop_map(|(finished, ttl, pods)| Part::Job(finished, ttl, pods)),
+        (-100..30_000_i64).prop_map(Part::Token),
         Just(Part::LostPod),
         Just(Part::LeftOver),
         Just(Part::HeldPod),
-        any::<bool>().prop_map(|has_user| Part::Claim { has_user }),
-        (-9_000..0_i64).prop_map(|since| Part::Request { since }),
-        (0..3_usize).prop_map(|objects| Part::Namespace { objects }),
+        any::<bool>().prop_map(Part::Claim),
+        (-9_000..0_i64).prop_map(Part::Request),
+        (0..3_usize).prop_map(Part::Namespace),
     ]
 }
 
@@ -292,58 +263,39 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
     for (number, part) in parts.iter().enumerate() {
         let name = format!("t{number:02}");
         match part {
-            Part::Job { finished, ttl, pods } => {
+            Part::Job(finished, ttl, pods) => {
                 job(&mut fixture, &name, *finished, *ttl);
                 for (at, is_running) in pods.iter().enumerate() {
                     let phase = if *is_running { "Running" } else { "Failed" };
-                    pod(
-                        &mut fixture,
-                        &format!("p{at}of{number:02}"),
-                        "a",
-                        phase,
-                        owned_by("batch/v1", "Job", &name),
-                    );
+                    let (owned, pod_name) =
+                        (owned_by("batch/v1", "Job", &name), format!("p{at}of{number:02}"));
+                    pod(&mut fixture, &pod_name, "a", phase, owned);
                 }
             }
-            Part::Token { expires } => bootstrap_token(&mut fixture, &name, *expires),
+            Part::Token(expires) => bootstrap_token(&mut fixture, &name, *expires),
             Part::LostPod => pod(&mut fixture, &name, "lost", "Running", json!({})),
             Part::LeftOver => {
                 let owned = owned_by("v1", "ConfigMap", "removed");
                 fixture.add("v1", "ConfigMap", "shop", &name, owned);
             }
             Part::HeldPod => {
-                pod(
-                    &mut fixture,
-                    &name,
-                    "lost",
-                    "Running",
-                    json!({ "metadata": { "finalizers": ["example.com/hold"] } }),
-                );
+                let held = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+                pod(&mut fixture, &name, "lost", "Running", held);
             }
-            Part::Claim { has_user } => {
+            Part::Claim(has_user) => {
                 deleted_claim(&mut fixture, &name);
                 if *has_user {
                     let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": name } }]);
-                    pod(
-                        &mut fixture,
-                        &format!("u{number:02}"),
-                        "a",
-                        "Running",
-                        json!({ "spec": { "volumes": volumes } }),
-                    );
+                    let uses = json!({ "spec": { "volumes": volumes } });
+                    pod(&mut fixture, &format!("u{number:02}"), "a", "Running", uses);
                 }
             }
-            Part::Request { since } => {
+            Part::Request(since) => {
                 let denied = json!({ "spec": {}, "status": condition("Denied", *since) });
-                fixture.add(
-                    "certificates.k8s.io/v1",
-                    "CertificateSigningRequest",
-                    "",
-                    &name,
-                    denied,
-                );
+                let (group, kind) = ("certificates.k8s.io/v1", "CertificateSigningRequest");
+                fixture.add(group, kind, "", &name, denied);
             }
-            Part::Namespace { objects } => {
+            Part::Namespace(objects) => {
                 let deleted = json!({
                     "metadata": { "deletionTimestamp": at(-1) },
                     "spec": { "finalizers": ["kubernetes"] },
@@ -351,13 +303,8 @@ pub(crate) fn fixture(parts: &[Part]) -> Fixture {
                 });
                 fixture.add("v1", "Namespace", "", &name, deleted);
                 for object in 0..*objects {
-                    fixture.add(
-                        "v1",
-                        "ConfigMap",
-                        &name,
-                        &format!("c{object}of{number:02}"),
-                        json!({}),
-                    );
+                    let content = format!("c{object}of{number:02}");
+                    fixture.add("v1", "ConfigMap", &name, &content, json!({}));
                 }
             }
         }

@@ -4,21 +4,17 @@ use std::{collections::BTreeSet, time::Duration};
 
 use kubegc_core::ObjectRef;
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, Outcomes, Question};
+use kubegc_predict::{Assumptions, Detail, Fate, Finding, Forecast, Instance, Missing, Outcomes};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
     fixture::{
-        DAY, VERSION, at, at_most, bare_name, cluster, cluster_under, cluster_with_all, condition, noon,
-        predict, without_instances,
+        VERSION, at, at_most, bare_name, cluster, cluster_under, cluster_with_all, predict, question,
+        without_instances,
     },
-    report::{events_of, fixture, forecast, part, without_namespaces},
+    report::{events_of, fixture, forecast, job, node, part, pod, without_namespaces},
 };
-
-fn question() -> Question {
-    Question::new(VERSION).up_to(DAY).at(noon())
-}
 
 fn text(forecast: &Forecast) -> String {
     forecast.to_text(Detail::everything())
@@ -34,42 +30,19 @@ fn assert_text(text: &str, reported: &[&str], not_told: &[&str]) {
     }
 }
 
-fn job(fixture: &mut Fixture, name: &str, rest: Value) {
-    let finished =
-        json!({ "spec": { "ttlSecondsAfterFinished": 600 }, "status": condition("Complete", -100) });
-    fixture.add("batch/v1", "Job", "shop", name, finished);
-    fixture.change_last(rest);
-}
-
-fn pod(fixture: &mut Fixture, name: &str, phase: &str, rest: Value) {
-    let pod = json!({ "spec": { "nodeName": "a", "containers": [] }, "status": { "phase": phase } });
-    fixture.add("v1", "Pod", "shop", name, pod);
-    fixture.change_last(rest);
-}
-
-fn node(fixture: &mut Fixture, name: &str) {
-    let ready = json!({ "spec": { "providerID": "cloud://1" }, "status": condition("Ready", -3_600) });
-    fixture.add("v1", "Node", "", name, ready);
-}
-
 #[test]
 fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
     // Whether the third pod is deleted with its owner decides whether there are too many.
     let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
+    node(&mut fixture, "a", true);
     let owned = owned_by("apps/v1", "ReplicaSet", "web");
-    pod(&mut fixture, "with-owner", "Succeeded", owned);
+    pod(&mut fixture, "with-owner", "a", "Succeeded", owned);
     for (name, created) in [("old", -100_000), ("young", -60)] {
-        pod(
-            &mut fixture,
-            name,
-            "Succeeded",
-            json!({ "metadata": { "creationTimestamp": at(created) } }),
-        );
+        let fields = json!({ "metadata": { "creationTimestamp": at(created) } });
+        pod(&mut fixture, name, "a", "Succeeded", fields);
     }
     let cluster = cluster_with_all(&fixture, &["pods", "nodes"]);
-    let mut question = question();
-    question = question.with(at_most(2));
+    let question = question().with(at_most(2));
     let forecast = predict(&cluster, &question);
     assert_eq!(forecast.removals().count(), 0);
     let text = text(&forecast);
@@ -95,23 +68,15 @@ fn objects_with_unknown_owners_are_listed_after_undetermined_ones() {
 fn names_cannot_forge_lines() {
     let odd = "a\n2026-05-01 FAKE\u{1b}[31m\u{202e}";
     let mut fixture = Fixture::default();
-    job(&mut fixture, &format!("ended-{odd}"), json!({}));
-    job(
-        &mut fixture,
-        &format!("open-{odd}"),
-        json!({ "spec": { "ttlSecondsAfterFinished": "soon" } }),
-    );
+    job(&mut fixture, &format!("ended-{odd}"), -100, 600);
+    job(&mut fixture, &format!("open-{odd}"), -100, 600);
+    fixture.change_last(json!({ "spec": { "ttlSecondsAfterFinished": "soon" } }));
     let held = json!({ "metadata": { "finalizers": [odd], "deletionTimestamp": at(-60), "deletionGracePeriodSeconds": 0 } });
-    pod(&mut fixture, &format!("held-{odd}"), "Running", held);
+    pod(&mut fixture, &format!("held-{odd}"), "a", "Running", held);
     let owned = owned_by("v1", "Pod", odd);
     fixture.add("v1", "ConfigMap", "shop", &format!("owned-{odd}"), owned.clone());
-    fixture.add(
-        "rbac.authorization.k8s.io/v1",
-        "ClusterRole",
-        "",
-        &format!("role-{odd}"),
-        owned,
-    );
+    let group = "rbac.authorization.k8s.io/v1";
+    fixture.add(group, "ClusterRole", "", &format!("role-{odd}"), owned);
     let assumptions = Assumptions {
         acting: [(format!("other-{odd}").into(), true)].into(),
         cloud: [(format!("node-{odd}").into(), Instance::default())].into(),
@@ -160,7 +125,7 @@ fn disabled_controllers_are_named() {
 #[test]
 fn responses_of_the_cloud_about_nodes_that_were_not_dumped_are_found() {
     let mut fixture = Fixture::default();
-    node(&mut fixture, "a");
+    node(&mut fixture, "a", true);
     let cluster = cluster_under(&fixture, VERSION, &["all"], without_instances(&["a", "typo"]));
     let node = "typo".into();
     let forecast = predict(&cluster, &question());

@@ -52,13 +52,8 @@ impl Controller for Scratch {
 fn a_custom_controller_is_part_of_a_forecast() {
     let mut fixture = Fixture::default();
     for name in ["scratch", "settings"] {
-        fixture.add(
-            "v1",
-            "ConfigMap",
-            "shop",
-            name,
-            json!({ "metadata": { "creationTimestamp": at(0) } }),
-        );
+        let fields = json!({ "metadata": { "creationTimestamp": at(0) } });
+        fixture.add("v1", "ConfigMap", "shop", name, fields);
     }
     let removed = |question: &Question| -> Vec<(String, u64, String)> {
         let forecast = predict(&cluster(&fixture), &question.clone().at(noon()));

@@ -1,14 +1,17 @@
-//! Undetermined outcomes: missing owners, unreadable objects, incomplete namespaces.
+//! Forecasts of small clusters: the horizon, the selected controllers, finalizers, and undetermined outcomes
+//! because of missing owners, unreadable objects and incomplete namespaces.
 
+use std::time::Duration;
+
+use kubegc_core::Timestamp;
 use kubegc_fixtures::{Fixture, owned_by};
-use kubegc_predict::{Fate, Finding, Forecast, Missing, Question};
+use kubegc_predict::{Fate, Finding, Forecast, Missing, trace::Actor};
 use serde_json::{Value, json};
 
-use crate::fixture::{DAY, VERSION, at, at_most, cluster, cluster_with_all, noon, predict};
-
-fn question() -> Question {
-    Question::new(VERSION).up_to(DAY).at(noon())
-}
+use crate::{
+    fixture::{JOBS, PODS, at, at_most, cluster, cluster_with_all, noon, predict, question},
+    report::{job, pod},
+};
 
 fn fate<'a>(forecast: &'a Forecast, name: &str) -> Option<&'a Fate> {
     let fates = &forecast.fates;
@@ -26,12 +29,8 @@ fn ended_pod(fixture: &mut Fixture, name: &str, created: i64, rest: Value) {
 /// fewer.
 fn three_pods(others: usize) -> Forecast {
     let mut fixture = Fixture::default();
-    ended_pod(
-        &mut fixture,
-        "first",
-        -9_000,
-        owned_by("apps/v1", "ReplicaSet", "of-first"),
-    );
+    let owner = owned_by("apps/v1", "ReplicaSet", "of-first");
+    ended_pod(&mut fixture, "first", -9_000, owner);
     for (at, name) in ["second", "third"].into_iter().enumerate() {
         let rest = if at < others {
             owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"))
@@ -40,8 +39,7 @@ fn three_pods(others: usize) -> Forecast {
         };
         ended_pod(&mut fixture, name, -8_000 + at as i64, rest);
     }
-    let mut question = question();
-    question = question.with(at_most(2));
+    let question = question().with(at_most(2));
     predict(&cluster_with_all(&fixture, &["pods", "nodes"]), &question)
 }
 
@@ -73,12 +71,9 @@ fn l1_4_unknown_owners_of_owners_make_them_undetermined_too() {
         let owner = owned_by("apps/v1", "ReplicaSet", &format!("of-{name}"));
         ended_pod(&mut fixture, name, -9_000 + at as i64, owner);
     }
-    let mut question = question();
-    question = question.with(at_most(1));
-    let forecast = predict(
-        &cluster_with_all(&fixture, &["pods", "nodes", "replicasets.apps"]),
-        &question,
-    );
+    let question = question().with(at_most(1));
+    let cluster = cluster_with_all(&fixture, &["pods", "nodes", "replicasets.apps"]);
+    let forecast = predict(&cluster, &question);
     assert_eq!(fate(&forecast, "first").map(Fate::word), Some("undetermined"));
     assert_eq!(forecast.removals().count(), 0);
 }
@@ -99,13 +94,8 @@ fn set_with_claims(spec: &Value) -> Fixture {
         fixture.objects[0].as_object_mut().unwrap().remove("spec");
     }
     for name in ["data-db-0", "data-db-1", "data-web-0"] {
-        fixture.add(
-            "v1",
-            "PersistentVolumeClaim",
-            "shop",
-            name,
-            json!({ "spec": {}, "status": {} }),
-        );
+        let fields = json!({ "spec": {}, "status": {} });
+        fixture.add("v1", "PersistentVolumeClaim", "shop", name, fields);
     }
     fixture
 }
@@ -153,7 +143,7 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
     });
     fixture.add("v1", "Pod", "shop", "somewhere", overdue);
     let cluster = cluster_with_all(&fixture, &["pods"]);
-    let forecast = predict(&cluster, &Question::new(VERSION).up_to(DAY).at(noon()));
+    let forecast = predict(&cluster, &question());
     assert_eq!(forecast.removals().count(), 0);
     assert_eq!(forecast.to_json()["removals"], json!({}));
     assert_eq!(forecast.timeline[0].actor.to_string(), "kubelet");
@@ -167,5 +157,52 @@ fn a_node_that_was_not_dumped_may_have_a_kubelet_or_not() {
                 .to_owned()
         ),
         "{missing:?}"
+    );
+}
+
+fn forecast(fixture: &Fixture) -> Forecast {
+    predict(&cluster(fixture), &question())
+}
+
+#[test]
+fn the_horizon_is_part_of_the_forecast_and_nothing_after_it_is() {
+    let mut fixture = Fixture::default();
+    job(&mut fixture, "report", -100, 600);
+    let cluster = cluster(&fixture);
+    let question = question();
+    let at_the_end = predict(&cluster, &question.clone().up_to(Duration::from_secs(500)));
+    assert_eq!(at_the_end.removals().count(), 1);
+    let before_its_end = question.up_to(Duration::from_secs(500) - Duration::from_nanos(1));
+    let before = predict(&cluster, &before_its_end);
+    assert_eq!(before.removals().count(), 0);
+    assert_eq!(before.next_at, Some(Timestamp::from_secs(noon().as_secs() + 500)));
+}
+
+#[test]
+fn only_the_selected_controllers_run() {
+    let mut fixture = Fixture::default();
+    job(&mut fixture, "report", -100, 0);
+    for (name, removals) in [(PODS, 0), (JOBS, 1)] {
+        let forecast = predict(&cluster(&fixture), &question().only(&[name]));
+        assert_eq!(forecast.removals().count(), removals, "{name}");
+    }
+}
+
+#[test]
+fn an_object_with_finalizers_is_deleted_once_not_in_every_sync() {
+    let mut fixture = Fixture::default();
+    let fields = json!({ "metadata": { "finalizers": ["example.com/hold"] } });
+    pod(&mut fixture, "on-b", "b", "Running", fields);
+    let forecast = forecast(&fixture);
+    let requested = forecast
+        .timeline
+        .iter()
+        .filter(|step| step.actor == Actor::Controller(PODS));
+    // The mark, and the deletion.
+    assert_eq!(requested.count(), 2, "{:#?}", forecast.timeline);
+    let fate = &forecast.fates[0].fate;
+    assert!(
+        matches!(fate, Fate::Terminating { waits_for } if waits_for[0].finalizer() == Some("example.com/hold")),
+        "{fate:?}"
     );
 }

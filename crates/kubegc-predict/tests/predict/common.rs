@@ -9,50 +9,34 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 /// A kind of the generated clusters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Kind {
-    ConfigMap,
-    Secret,
-    ReplicaSet,
-    Pod,
-    Widget,
-    ClusterRole,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind {
+    pub(crate) api_version: &'static str,
+    pub(crate) name: &'static str,
+    /// How it is declared complete.
+    pub(crate) declaration: &'static str,
 }
+
+const fn kind(api_version: &'static str, name: &'static str, declaration: &'static str) -> Kind {
+    Kind {
+        api_version,
+        name,
+        declaration,
+    }
+}
+
+pub(crate) const REPLICA_SET: Kind = kind("apps/v1", "ReplicaSet", "replicasets.apps");
+pub(crate) const WIDGET: Kind = kind("example.com/v1", "Widget", "widgets.example.com");
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
 
 pub(crate) const KINDS: [Kind; 6] = [
-    Kind::ConfigMap,
-    Kind::Secret,
-    Kind::ReplicaSet,
-    Kind::Pod,
-    Kind::Widget,
-    Kind::ClusterRole,
+    kind("v1", "ConfigMap", "configmaps"),
+    kind("v1", "Secret", "secrets"),
+    REPLICA_SET,
+    kind("v1", "Pod", "pods"),
+    WIDGET,
+    kind(RBAC, "ClusterRole", "clusterroles.rbac.authorization.k8s.io"),
 ];
-
-impl Kind {
-    pub(crate) const fn api_version(self) -> &'static str {
-        match self {
-            Self::ConfigMap | Self::Secret | Self::Pod => "v1",
-            Self::ReplicaSet => "apps/v1",
-            Self::Widget => "example.com/v1",
-            Self::ClusterRole => "rbac.authorization.k8s.io/v1",
-        }
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::ConfigMap => "ConfigMap",
-            Self::Secret => "Secret",
-            Self::ReplicaSet => "ReplicaSet",
-            Self::Pod => "Pod",
-            Self::Widget => "Widget",
-            Self::ClusterRole => "ClusterRole",
-        }
-    }
-
-    const fn is_namespaced(self) -> bool {
-        !matches!(self, Self::ClusterRole)
-    }
-}
 
 /// An owner reference of a generated object.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +65,11 @@ pub(crate) struct Shape {
     /// Whether objects may carry the collector's finalizers and be in deletion.
     pub(crate) deletions: bool,
 }
+
+pub(crate) const SHAPE: Shape = Shape {
+    objects_max: 9,
+    deletions: true,
+};
 
 pub(crate) fn clusters(shape: Shape) -> impl Strategy<Value = Vec<Object>> {
     (1..=shape.objects_max).prop_flat_map(move |count| {
@@ -114,7 +103,7 @@ pub(crate) fn clusters(shape: Shape) -> impl Strategy<Value = Vec<Object>> {
             owners.dedup_by_key(|owner| owner.to);
             Object {
                 kind,
-                namespace: if kind.is_namespaced() { namespace } else { "" },
+                namespace: if kind.name == "ClusterRole" { "" } else { namespace },
                 owners,
                 // The server removes terminating objects without finalizers.
                 is_deleting: shape.deletions && is_deleting && !finalizers.is_empty(),
@@ -162,8 +151,8 @@ fn item(objects: &[Object], number: usize) -> Value {
         .map(|owner| {
             let kind = objects[owner.to].kind;
             json!({
-                "apiVersion": kind.api_version(),
-                "kind": kind.name(),
+                "apiVersion": kind.api_version,
+                "kind": kind.name,
                 "name": name(owner.to),
                 "uid": uid(if owner.dangling { 900 + owner.to } else { owner.to }),
                 "blockOwnerDeletion": owner.blocking,
@@ -171,8 +160,8 @@ fn item(objects: &[Object], number: usize) -> Value {
         })
         .collect();
     let mut item = json!({
-        "apiVersion": object.kind.api_version(),
-        "kind": object.kind.name(),
+        "apiVersion": object.kind.api_version,
+        "kind": object.kind.name,
         "metadata": {
             "name": name(number),
             "uid": uid(number),
@@ -189,17 +178,17 @@ fn item(objects: &[Object], number: usize) -> Value {
         item["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z".into();
         item["metadata"]["deletionGracePeriodSeconds"] = 0.into();
     }
-    match object.kind {
-        Kind::Pod => {
+    match object.kind.name {
+        "Pod" => {
             item["spec"] = json!({ "nodeName": "node-1", "terminationGracePeriodSeconds": 30 });
             item["status"] = json!({ "phase": "Running" });
         }
         // It selects none of the pods, which have no labels.
-        Kind::ReplicaSet => {
+        "ReplicaSet" => {
             let selector = json!({ "matchLabels": { "app": name(number) } });
             item["spec"] = json!({ "replicas": 1, "selector": selector });
         }
-        Kind::Secret => item["type"] = "Opaque".into(),
+        "Secret" => item["type"] = "Opaque".into(),
         _ => {}
     }
     item
@@ -286,7 +275,7 @@ pub(crate) fn delete(objects: &[Object], number: usize, policy: PropagationPolic
         // Writing to a String cannot fail.
         let _written = write!(text, "{}/", object.namespace);
     }
-    let _written = write!(text, "{}/{}", object.kind.name(), name(number));
+    let _written = write!(text, "{}/{}", object.kind.name, name(number));
     let name = text.parse().expect("a name in two or three parts");
     Intent::delete(name, DeleteOptions::policy(policy))
 }

@@ -78,13 +78,10 @@ fn two_cascades() {
 #[test]
 fn two_versions() {
     let (before, after) = (cluster("1.19", DUMP), cluster("1.20", DUMP));
-    assert_eq!(
-        before
-            .pending()
-            .compare(after.pending())
-            .to_text("1.19", "1.20", 8),
-        "1 object differs\n\n1.19: kept, 1.20: deleted\n  - secret/far -n test\n"
-    );
+    let text = before.pending().compare(after.pending());
+    let text = text.to_text("1.19", "1.20", 8);
+    let expected = "1 object differs\n\n1.19: kept, 1.20: deleted\n  - secret/far -n test\n";
+    assert_eq!(text, expected);
 }
 
 #[test]
@@ -92,13 +89,10 @@ fn two_dumps() {
     let deletion = r#", deletionTimestamp: "2026-05-01T10:00:00Z", finalizers: [example.com/hold]"#;
     let restored = DUMP.replace(deletion, "");
     let (before, after) = (cluster("1.19", DUMP), cluster("1.19", &restored));
-    assert_eq!(
-        before
-            .pending()
-            .compare(after.pending())
-            .to_text("before", "after", 8),
-        "1 object differs\n\nbefore: terminating, after: kept\n  - configmap/going -n shop\n"
-    );
+    let text = before.pending().compare(after.pending());
+    let text = text.to_text("before", "after", 8);
+    let expected = "1 object differs\n\nbefore: terminating, after: kept\n  - configmap/going -n shop\n";
+    assert_eq!(text, expected);
 }
 
 /// Restored objects have new uids, and references to the old ones: the collector deletes every dependent.
@@ -106,10 +100,8 @@ fn two_dumps() {
 fn a_restore_loses_dependents_and_terminating_objects() {
     let version = KubernetesVersion::LATEST;
     let restored = snapshot(version, DUMP).restored();
-    let names: Vec<String> = restored
-        .objects()
-        .map(|object| object.name().to_string())
-        .collect();
+    let objects = restored.objects();
+    let names: Vec<String> = objects.map(|object| object.name().to_string()).collect();
     assert_eq!(names.len(), 5);
     assert!(!names.contains(&"going".to_owned()), "{names:?}");
     for (position, object) in restored.objects().enumerate() {
@@ -120,10 +112,8 @@ fn a_restore_loses_dependents_and_terminating_objects() {
     let mut question = Question::new(version);
     question.controllers.clear();
     let forecast = cluster.forecast(&question).expect("a question without names");
-    let words = forecast
-        .fates
-        .iter()
-        .map(|fate| (&*fate.object.name, fate.fate.word()));
+    let fates = forecast.fates.iter();
+    let words = fates.map(|fate| (&*fate.object.name, fate.fate.word()));
     let deleted: Vec<&str> = words
         .filter(|(_, word)| *word == "deleted")
         .map(|(name, _)| name)

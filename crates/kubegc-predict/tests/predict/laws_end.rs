@@ -1,5 +1,5 @@
-//! Every forecast ends: Jobs that fail, are suspended or limit the failures of their indexes, with pods in any
-//! state.
+//! Every forecast ends: Jobs that fail, are suspended or limit the failures of their indexes, with pods in
+//! any state.
 
 use std::time::Duration;
 

@@ -8,24 +8,7 @@ use kubegc_predict::{Assumptions, Fate, Finding, Intent, Missing};
 use proptest::{prelude::*, test_runner::RngSeed};
 use serde_json::{Value, json};
 
-use crate::common::{self, KINDS, Shape};
-
-const SHAPE: Shape = Shape {
-    objects_max: 9,
-    deletions: true,
-};
-
-/// How a kind is declared.
-const fn declaration(kind: common::Kind) -> &'static str {
-    match kind {
-        common::Kind::ConfigMap => "configmaps",
-        common::Kind::Secret => "secrets",
-        common::Kind::ReplicaSet => "replicasets.apps",
-        common::Kind::Pod => "pods",
-        common::Kind::Widget => "widgets.example.com",
-        common::Kind::ClusterRole => "clusterroles.rbac.authorization.k8s.io",
-    }
-}
+use crate::common::{self, KINDS, SHAPE};
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, rng_seed: RngSeed::Fixed(7), ..ProptestConfig::default() })]
@@ -45,7 +28,7 @@ proptest! {
         }
         let is_open = |kind| KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at]);
         let is_kept = |number: usize| number == root || !is_open(objects[number].kind) || !dropped[number];
-        let no_definition = no_definition && is_open(common::Kind::Widget) && objects[root].kind != common::Kind::Widget;
+        let no_definition = no_definition && is_open(common::WIDGET) && objects[root].kind != common::WIDGET;
         let items = common::items(&objects);
         let partial: Vec<Value> = items
             .iter()
@@ -54,7 +37,7 @@ proptest! {
             .map(|(_, item)| item.clone())
             .collect();
         let mut declared: Vec<&str> =
-            KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(declaration).collect();
+            KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(|kind| kind.declaration).collect();
         if !no_definition {
             declared.push("customresourcedefinitions");
         }
@@ -194,7 +177,7 @@ proptest! {
         }
         // The controller of a ReplicaSet would also release its pods.
         let is_open = |kind: common::Kind| {
-            kind != common::Kind::ReplicaSet && KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at])
+            kind != common::REPLICA_SET && KINDS.iter().position(|&one| one == kind).is_some_and(|at| open[at])
         };
         let kinds: Vec<common::Kind> = objects.iter().map(|object| object.kind).collect();
         let is_missing = |number: usize| number != root && is_open(kinds[number]) && dropped[number];
@@ -210,7 +193,7 @@ proptest! {
             .filter(|(at, _)| *at >= objects.len() || !is_missing(*at))
             .map(|(_, item)| item.clone())
             .collect();
-        let mut declared: Vec<&str> = KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(declaration).collect();
+        let mut declared: Vec<&str> = KINDS.iter().copied().filter(|&kind| !is_open(kind)).map(|kind| kind.declaration).collect();
         declared.push("customresourcedefinitions");
         let cluster = common::read(&[common::list(&partial)], &declared, Assumptions::default());
         let intents = [common::delete(&objects, root, policy)];
@@ -250,28 +233,13 @@ proptest! {
 /// The same for facts that are not about owners: the pods that use a claim, and the content of a namespace.
 #[test]
 fn each_outcome_that_pods_or_content_decide_is_possible() {
-    let claim = kubegc_fixtures::object(
-        "v1",
-        "PersistentVolumeClaim",
-        "shop",
-        "data",
-        json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": { "phase": "Bound" } }),
-    );
+    let fields = json!({ "metadata": { "finalizers": ["kubernetes.io/pvc-protection"] }, "spec": {}, "status": { "phase": "Bound" } });
+    let claim = kubegc_fixtures::object("v1", "PersistentVolumeClaim", "shop", "data", fields);
     let volume = json!({ "name": "data", "persistentVolumeClaim": { "claimName": "data" } });
-    let pod = kubegc_fixtures::object(
-        "v1",
-        "Pod",
-        "shop",
-        "web",
-        json!({ "spec": { "nodeName": "node-1", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } }),
-    );
-    let namespace = kubegc_fixtures::object(
-        "v1",
-        "Namespace",
-        "",
-        "shop",
-        json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } }),
-    );
+    let fields = json!({ "spec": { "nodeName": "node-1", "containers": [], "volumes": [volume] }, "status": { "phase": "Running" } });
+    let pod = kubegc_fixtures::object("v1", "Pod", "shop", "web", fields);
+    let fields = json!({ "spec": { "finalizers": ["kubernetes"] }, "status": { "phase": "Active" } });
+    let namespace = kubegc_fixtures::object("v1", "Namespace", "", "shop", fields);
     let held = json!({ "metadata": { "finalizers": ["example.com/held"] } });
     let held = kubegc_fixtures::object("v1", "ConfigMap", "shop", "held", held);
     for (name, object, missing) in [

@@ -50,11 +50,8 @@ fn files() -> Vec<(&'static str, String)> {
     let mut claim = object("data", None, json!({"spec": {}, "status": {"phase": "Bound"}}));
     claim["metadata"]["deletionTimestamp"] = "2026-03-01T09:00:00Z".into();
     claim["metadata"]["finalizers"] = json!(["kubernetes.io/pvc-protection"]);
-    let mut node = object(
-        "n",
-        None,
-        json!({"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}),
-    );
+    let rest = json!({"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    let mut node = object("n", None, rest);
     if let Some(metadata) = node["metadata"].as_object_mut() {
         metadata.remove("namespace");
     }
@@ -162,11 +159,8 @@ fn the_lists_of_a_must_gather_determine_the_actions_of_controllers() {
         assert_eq!(about(&partial, name), 1, "{missing}");
     }
     // An owner that the list of its kind lacks contradicts the list. It is not absent for certain.
-    let left = whole
-        .pending()
-        .fates
-        .iter()
-        .find(|fate| *fate.object.name == *"left");
+    let mut fates = whole.pending().fates.iter();
+    let left = fates.find(|fate| *fate.object.name == *"left");
     assert!(
         matches!(left.map(|left| &left.fate), Some(Fate::Undetermined { .. })),
         "{left:?}"

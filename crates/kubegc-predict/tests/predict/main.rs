@@ -1,24 +1,18 @@
 //! Forecasts of deletes, on generated clusters and on clusters for one behaviour each.
 
-mod broken;
-mod causes;
 mod common;
 mod comparison;
 mod conversion;
 mod doctor;
 mod dumps;
-mod evidence;
 mod forecasts;
-mod intents;
 mod laws_closure;
 mod laws_end;
 mod laws_frame;
-mod laws_reasons;
 mod laws_undetermined;
 mod layouts;
 mod page;
 mod policies;
-mod real_dumps;
 mod recreation;
 mod selection;
 mod services;

@@ -49,11 +49,8 @@ fn only_a_row_that_is_cut_has_a_title() {
     for (secrets, titles) in [(3, 0), (4, 1)] {
         let mut items = vec![object("ConfigMap", "root", &[])];
         for number in 0..secrets {
-            items.push(object(
-                "Secret",
-                &format!("s{number}"),
-                &[("ConfigMap", "root", true)],
-            ));
+            let owners = [("ConfigMap", "root", true)];
+            items.push(object("Secret", &format!("s{number}"), &owners));
         }
         let page = deleted(&items, "shop/ConfigMap/root").to_html();
         // The first title is that of the page.

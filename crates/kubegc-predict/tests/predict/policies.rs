@@ -10,13 +10,8 @@ use crate::common;
 /// ConfigMap `p` owns ConfigMap `a` and Secret `s`; a policy validates requests for ConfigMaps.
 fn objects(operation: &str, expression: &str, action: &str) -> Fixture {
     let mut fixture = Fixture::default();
-    fixture.add(
-        "v1",
-        "Namespace",
-        "",
-        "lab",
-        json!({ "metadata": { "labels": { "team": "a" } } }),
-    );
+    let fields = json!({ "metadata": { "labels": { "team": "a" } } });
+    fixture.add("v1", "Namespace", "", "lab", fields);
     fixture.add("v1", "ConfigMap", "lab", "p", json!({}));
     fixture.add("v1", "ConfigMap", "lab", "a", owned_by("v1", "ConfigMap", "p"));
     fixture.add("v1", "Secret", "lab", "s", owned_by("v1", "ConfigMap", "p"));

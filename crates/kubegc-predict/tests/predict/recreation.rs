@@ -21,20 +21,14 @@ fn object(api_version: &str, kind: &str, name: &str, fields: Value) -> Value {
 fn of(controller: &Value, mut object: Value) -> Value {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let [api_version, kind] = ["apiVersion", "kind"].map(|field| text(&controller[field]));
-    merge(
-        &mut object,
-        owned_by(&api_version, &kind, &text(&controller["metadata"]["name"])),
-    );
+    let owned = owned_by(&api_version, &kind, &text(&controller["metadata"]["name"]));
+    merge(&mut object, owned);
     object
 }
 
 fn pod(name: &str, phase: &str) -> Value {
-    object(
-        "v1",
-        "Pod",
-        name,
-        json!({ "spec": { "nodeName": "n1" }, "status": { "phase": phase } }),
-    )
+    let rest = json!({ "spec": { "nodeName": "n1" }, "status": { "phase": phase } });
+    object("v1", "Pod", name, rest)
 }
 
 fn replica_set(name: &str, replicas: i32, image: &str) -> Value {
@@ -147,12 +141,8 @@ fn a_daemon_set_has_pods_on_nodes_that_exist() {
 #[test]
 fn finished_jobs_and_cron_jobs_create_nothing_again() {
     let job = |conditions: Value| {
-        object(
-            "batch/v1",
-            "Job",
-            "sum",
-            json!({ "spec": {}, "status": { "conditions": conditions } }),
-        )
+        let rest = json!({ "spec": {}, "status": { "conditions": conditions } });
+        object("batch/v1", "Job", "sum", rest)
     };
     let complete = json!([{ "type": "Complete", "status": "True" }]);
     for (conditions, expected) in [(complete, NEVER), (json!([]), POSSIBLE)] {
@@ -187,13 +177,11 @@ fn what_refuses_the_pods_of_a_controller_is_named() {
     let webhook =
         json!({ "name": "w.example.com", "failurePolicy": "Fail", "clientConfig": client, "rules": [rule] });
     let kind = "ValidatingWebhookConfiguration";
-    let hook = kubegc_fixtures::object(
+    let (group, rest) = (
         "admissionregistration.k8s.io/v1",
-        kind,
-        "",
-        "hook",
         json!({ "webhooks": [webhook] }),
     );
+    let hook = kubegc_fixtures::object(group, kind, "", "hook", rest);
     let of_quota = "pods \"web-a\" is forbidden: exceeded quota: compute, requested: pods=1, used: pods=4, limited: pods=4";
     let of_hook =
         "Internal error occurred: failed calling webhook \"w.example.com\": service \"gone\" not found";
@@ -210,10 +198,8 @@ fn what_refuses_the_pods_of_a_controller_is_named() {
             common::node(),
         ];
         let cluster = common::complete(&items);
-        let delete = Intent::delete(
-            "shop/Pod/web-a".parse().expect("a name"),
-            DeleteOptions::default(),
-        );
+        let target = "shop/Pod/web-a".parse().expect("a name");
+        let delete = Intent::delete(target, DeleteOptions::default());
         let forecast = cluster.predict(&[delete]).expect("it exists");
         let expected = match refusal {
             Some(refusal) => format!(
