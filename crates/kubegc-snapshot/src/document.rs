@@ -155,7 +155,7 @@ impl Reading<'_> {
 
     fn shape(&self) -> Shape {
         Shape {
-            mark: self.ingest.mark(),
+            mark: self.ingest.store.records.len(),
             objects: self.objects,
             ..Shape::default()
         }

@@ -348,12 +348,7 @@ impl Ingest {
         pending.all(|entry| entry.inferred(&source.place.file).is_some())
     }
 
-    /// The number of records: a mark for [`discard_since`](Self::discard_since).
-    pub(crate) fn mark(&self) -> usize {
-        self.store.records.len()
-    }
-
-    /// Discards the items read since the mark: their document is one object with a field `items`.
+    /// Discards the items read since there were so many records: their document is one object with a field `items`.
     pub(crate) fn discard_since(&mut self, mark: usize) {
         self.store.records.truncate(mark);
         self.pending.clear();

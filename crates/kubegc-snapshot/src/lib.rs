@@ -52,7 +52,6 @@ mod discovery;
 mod document;
 mod error;
 mod finding;
-mod inferred;
 mod ingest;
 mod internal;
 mod json;

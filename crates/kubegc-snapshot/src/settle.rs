@@ -17,7 +17,6 @@ use crate::{
     completeness::Why,
     declaration,
     discovery::Discovery,
-    inferred,
     ingest::Ingest,
     kinds,
     listings::Listings,
@@ -39,7 +38,7 @@ pub(crate) fn settle(
     ingest.pages();
     let Ingest { store, findings, .. } = &mut ingest;
     let mut catalog = kinds::catalog(version, discovery, store, findings);
-    let inferred = inferred::add(&mut catalog, store, findings);
+    let inferred = kinds::add_inferred(&mut catalog, store, findings);
     let kind_ids = kinds::resolve(store, &catalog);
     if let Some(namespace) = default_namespace
         && manifest::fill_namespaces(&mut ingest, &catalog, &kind_ids, namespace)

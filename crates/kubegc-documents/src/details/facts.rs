@@ -6,7 +6,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use kubegc_core::{Timestamp, Uid, json::JsonType, record::Field};
+use kubegc_core::{LabelRequirement, LabelSelector, Timestamp, Uid, json::JsonType, record::Field};
 use serde_json::{Map, Value, json};
 
 use super::reading::{At, Reading, Unreadable};
@@ -366,5 +366,28 @@ impl<T: Fact, C: Codec<T>> Codec<Vec<T>> for Each<C> {
 
     fn write(&self, value: &Vec<T>) -> Value {
         value.iter().map(|entry| self.0.write(entry)).collect()
+    }
+}
+
+map_of_facts! {
+    LabelSelector {
+        match_labels: "matchLabels" => Plain,
+        match_expressions: "matchExpressions" => Plain,
+    }
+}
+
+impl Fact for LabelRequirement {
+    const TYPE: JsonType = JsonType::Map;
+
+    fn read(reading: &mut Reading<'_>, at: At<'_, '_>) -> Result<Self, Unreadable> {
+        let key = reading.text_or_empty(at.field("key"))?;
+        let values = reading.all_texts(at.field("values"))?;
+        let operator = reading.text_or_empty(at.field("operator"))?;
+        Self::new(key, &operator, values)
+            .ok_or_else(|| reading.bad(at.field("operator"), "not an operator of label selectors"))
+    }
+
+    fn write(&self) -> Value {
+        json!({ "key": self.key, "operator": self.operator(), "values": self.values })
     }
 }

@@ -13,7 +13,6 @@ mod pod;
 mod reading;
 mod refusal;
 mod security;
-mod selector;
 mod storage;
 mod workload;
 

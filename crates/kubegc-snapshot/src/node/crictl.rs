@@ -106,6 +106,15 @@ fn short(id: &str) -> String {
     id.chars().take(13).collect()
 }
 
+/// Names an entry in findings, by the name of its metadata and its id.
+fn call(entry: &mut Entry<'_, '_>, object: &str) {
+    let id = short(entry.peek(&["id"]).unwrap_or("?"));
+    entry.call(match entry.peek(&["metadata", "name"]) {
+        Some(name) => format!("{object} {name} ({id})"),
+        None => format!("{object} {id}"),
+    });
+}
+
 /// The state, by name or by number, of the states in the order of their numbers; `None` if it is missing.
 /// One that is not among them is `unknown`.
 fn state<S: Copy>(entry: &mut Entry<'_, '_>, states: &[(&str, S)], unknown: S, object: &str) -> Option<S> {
@@ -164,11 +173,7 @@ fn created_at(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Option<Times
 /// Its id, its sandbox and its image are required, because they determine what it keeps in use. If another
 /// field cannot be read, the container is kept: it counts as running.
 pub(crate) fn container(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome<Container> {
-    let id = short(entry.peek(&["id"]).unwrap_or("?"));
-    entry.call(match entry.peek(&["metadata", "name"]) {
-        Some(name) => format!("container {name} ({id})"),
-        None => format!("container {id}"),
-    });
+    call(entry, "container");
     let id = entry.shared(&["id"]);
     let sandbox_id = entry.shared(&["podSandboxId"]);
     let image = ContainerImage {
@@ -236,11 +241,7 @@ fn container_state(entry: &mut Entry<'_, '_>) -> Option<ContainerState> {
 /// The pod is the one of the metadata; without metadata, the one of the labels. If a field cannot be read,
 /// the sandbox is kept: it counts as ready, or is left out if it has no id.
 pub(crate) fn sandbox(entry: &mut Entry<'_, '_>, now: Option<Timestamp>) -> Outcome<Sandbox> {
-    let id = short(entry.peek(&["id"]).unwrap_or("?"));
-    entry.call(match entry.peek(&["metadata", "name"]) {
-        Some(name) => format!("sandbox {name} ({id})"),
-        None => format!("sandbox {id}"),
-    });
+    call(entry, "sandbox");
     let id = entry.shared(&["id"]);
     let name = entry.text(&["metadata", "name"]);
     if id.is_empty() {
