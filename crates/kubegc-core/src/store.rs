@@ -52,7 +52,7 @@ pub struct Address<'a> {
 }
 
 /// The objects of one resource at one version of the store.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MetaList {
     /// Their metadata, in the store's order.
     pub items: Vec<ObjectMeta>,

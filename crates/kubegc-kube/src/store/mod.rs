@@ -84,18 +84,13 @@ impl KubeStore {
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         let url = url::collection(resource, None)?;
         let mut texts = wire::Texts::default();
-        let mut pages = Vec::new();
         let accept = if whole { JSON } else { META_LIST };
-        self.pages(&url, accept, Freshness::Consistent, |body, first| {
-            if first {
-                pages.clear();
-            }
-            let more = wire::page(body, &mut empty_list(), &mut texts).map_err(unreadable)?;
+        let read = |pages: &mut Vec<Vec<u8>>, body: &[u8]| {
+            let more = wire::page(body, &mut MetaList::default(), &mut texts)?;
             pages.push(body.to_vec());
             Ok(more)
-        })
-        .await?;
-        Ok(pages)
+        };
+        self.pages(&url, accept, Freshness::Consistent, read).await
     }
 
     async fn write(
@@ -128,24 +123,19 @@ impl KubeStore {
     ) -> Result<MetaList, StoreError> {
         let url = url::collection(resource, namespace)?;
         let mut texts = wire::Texts::default();
-        let mut list = empty_list();
-        self.pages(&url, META_LIST, freshness, |body, first| {
-            if first {
-                list.items.clear();
-            }
-            wire::page(body, &mut list, &mut texts).map_err(unreadable)
-        })
-        .await?;
-        Ok(list)
+        let read = |list: &mut MetaList, body: &[u8]| wire::page(body, list, &mut texts);
+        self.pages(&url, META_LIST, freshness, read).await
     }
 
-    async fn pages(
+    /// Reads a list page by page, from the beginning if the next page is too old.
+    async fn pages<T: Default>(
         &self,
         url: &Url,
         accept: &str,
         freshness: Freshness<'_>,
-        mut page: impl FnMut(&[u8], bool) -> Result<Option<String>, StoreError>,
-    ) -> Result<(), StoreError> {
+        mut read: impl FnMut(&mut T, &[u8]) -> Result<Option<String>, String>,
+    ) -> Result<T, StoreError> {
+        let mut list = T::default();
         let mut restarts = 0;
         let mut token: Option<String> = None;
         loop {
@@ -154,17 +144,17 @@ impl KubeStore {
                 None => freshness.first_page(url.clone()),
             };
             match send(&self.client, HttpRequest::get(&next, accept)).await {
-                Ok(response) => match page(&response, token.is_none())? {
+                Ok(response) => match read(&mut list, &response).map_err(unreadable)? {
                     Some(more) if token.as_ref() == Some(&more) => {
                         return Err(unreadable("the list repeats an earlier continue token"));
                     }
                     Some(more) => token = Some(more),
-                    None => return Ok(()),
+                    None => return Ok(list),
                 },
                 // The next page is of a state that the server no longer has.
                 Err(StoreError::Expired) if token.is_some() && restarts < RESTARTS_MAX => {
                     restarts += 1;
-                    token = None;
+                    (list, token) = (T::default(), None);
                 }
                 Err(error) => return Err(error),
             }
@@ -230,13 +220,6 @@ impl Freshness<'_> {
             // With a limit, API servers would read exactly this version from etcd.
             Self::AtLeast(version) => url.query("resourceVersion", version.as_str()),
         }
-    }
-}
-
-fn empty_list() -> MetaList {
-    MetaList {
-        items: Vec::new(),
-        resource_version: ResourceVersion::default(),
     }
 }
 
@@ -427,26 +410,19 @@ impl ObjectStore for KubeStore {
     ) -> Result<ObjectList, StoreError> {
         let url = url::collection(resource, namespace)?;
         let api_version = resource.api_version();
-        let mut objects = ObjectList::default();
-        self.pages(&url, JSON, Freshness::Consistent, |body, first| {
-            if first {
-                objects.items.clear();
-            }
-            let mut list: Value = serde_json::from_slice(body).map_err(unreadable)?;
+        let read = |objects: &mut ObjectList, body: &[u8]| {
+            let mut list: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
             if !list["kind"].as_str().is_some_and(|kind| kind.ends_with("List")) {
-                return Err(unreadable("the response is not a list"));
+                return Err("the response is not a list".to_owned());
             }
-            let more = list["metadata"]["continue"]
-                .as_str()
-                .filter(|token| !token.is_empty());
-            let more = more.map(str::to_owned);
+            let more = list["metadata"]["continue"].as_str();
+            let more = more.filter(|token| !token.is_empty()).map(str::to_owned);
             let version = list["metadata"]["resourceVersion"].as_str();
             objects.resource_version = ResourceVersion::new(version.unwrap_or_default());
             if let Some(Value::Array(items)) = list.get_mut("items").map(Value::take) {
                 for mut item in items {
-                    let Some(object) = item.as_object_mut() else {
-                        return Err(unreadable("an item of the list is not an object"));
-                    };
+                    let object = item.as_object_mut();
+                    let object = object.ok_or("an item of the list is not an object")?;
                     // Items of typed lists have no apiVersion and kind.
                     object
                         .entry("apiVersion")
@@ -456,9 +432,8 @@ impl ObjectStore for KubeStore {
                 }
             }
             Ok(more)
-        })
-        .await?;
-        Ok(objects)
+        };
+        self.pages(&url, JSON, Freshness::Consistent, read).await
     }
 
     async fn patch_subresource(

@@ -204,10 +204,7 @@ mod tests {
     #[test]
     fn a_document_that_is_not_a_list_is_not_read_as_an_empty_list() {
         let read = |body: &str| {
-            let mut list = MetaList {
-                items: Vec::new(),
-                resource_version: ResourceVersion::default(),
-            };
+            let mut list = MetaList::default();
             page(body.as_bytes(), &mut list, &mut Texts::default()).map(|_| list.items.len())
         };
         for body in [
