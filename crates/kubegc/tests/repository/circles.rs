@@ -13,10 +13,6 @@ use crate::{
     public_api::{Module, Source, imports, print},
 };
 
-/// The crates that still have circles, without their prefix.
-const ALLOWED: &str =
-    "control-plane controllers core documents kube node objects predict sim snapshot testkit";
-
 /// The paths in the code of an item.
 fn paths_in(item: &Item) -> Vec<Vec<String>> {
     let text = print(item);
@@ -92,11 +88,8 @@ fn the_files_of_a_crate_have_no_circles() {
     let mut problems = Vec::new();
     for directory in crates() {
         let name = directory.file_name().unwrap_or_default().to_string_lossy();
-        let name = name.trim_start_matches("kubegc-");
         let found = of_crate(&directory);
-        if !ALLOWED.split(' ').any(|allowed| allowed == name) {
-            problems.extend(found.iter().map(|files| format!("{name}: {}", files.join(" "))));
-        }
+        problems.extend(found.iter().map(|files| format!("{name}: {}", files.join(" "))));
     }
     report(&problems);
 }
