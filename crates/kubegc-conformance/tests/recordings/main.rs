@@ -12,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use kubegc_conformance::{Options, Report, open, recordings, replay};
+use kubegc_conformance::{Report, open, recordings, replay};
 
 /// The directory with the recordings.
 fn vectors() -> PathBuf {
@@ -175,7 +175,7 @@ fn every_named_file_and_directory_exists() {
 }
 
 fn replay_file(path: &Path) -> Report {
-    replay(path, &Options::default()).expect("the vectors can be read")
+    replay(path, None).expect("the vectors can be read")
 }
 
 /// The first line of a recording that contains a text.
