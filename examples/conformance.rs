@@ -9,7 +9,7 @@
 use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Parser;
-use kubegc_conformance::{Options, Report, recordings, replay};
+use kubegc_conformance::{Report, recordings, replay};
 
 /// Replays recordings of the real collector against kubegc.
 #[derive(Parser)]
@@ -30,13 +30,13 @@ struct Arguments {
 
 fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let arguments = Arguments::parse();
-    let options = Options { only: arguments.case };
-    let is_single = options.only.is_some();
+    let only = arguments.case.as_deref();
+    let is_single = only.is_some();
     let mut total = Report::default();
     for path in recordings(&arguments.paths)? {
         #[expect(clippy::disallowed_methods, reason = "the time is only shown")]
         let begin = Instant::now();
-        let report = replay(&path, &options)?;
+        let report = replay(&path, only)?;
         let seconds = begin.elapsed().as_secs_f64();
         if is_single && report.cases() == 0 {
             continue;

@@ -22,7 +22,7 @@ pub use failure::Failure;
 pub use objects::{Player, Scenario};
 pub use recording::{open, recordings};
 pub use report::{FailedCase, Report};
-pub use runner::{Options, replay};
+pub use runner::replay;
 
 /// The code in the README of the repository, compiled and run. Packages do not contain that file.
 #[cfg(doctest)]

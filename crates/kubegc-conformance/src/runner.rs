@@ -38,18 +38,12 @@ static KINDS: [(&str, &[&str], Replay); 12] = [
     ("SignalReclaim", &["signal"], node::replay_signal),
 ];
 
-/// Which cases to replay.
-#[derive(Clone, Debug, Default)]
-pub struct Options {
-    /// Only the case of this name or id, with notes about its steps.
-    pub only: Option<String>,
-}
-
-/// Replays one file, which may be compressed (`.jsonl.xz`).
+/// Replays one file, which may be compressed (`.jsonl.xz`): all cases, or the one with this name or id, with
+/// notes about its steps.
 ///
 /// # Errors
 /// The file cannot be read. Its content is never an error: a line that is not a case is a failed case.
-pub fn replay(path: &Path, options: &Options) -> io::Result<Report> {
+pub fn replay(path: &Path, only: Option<&str>) -> io::Result<Report> {
     let source = Source::new(path);
     let lines = Mutex::new(open(path)?.split(b'\n').enumerate());
     let next = || -> io::Result<Option<(usize, Vec<u8>)>> {
@@ -62,7 +56,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<Report> {
         while let Some((at, line)) = next()? {
             let text = String::from_utf8_lossy(&line);
             if let Some(source) = source.as_ref().filter(|_| !text.trim().is_empty()) {
-                done.extend(replay_line(source, at, &text, options).map(|report| (at, report)));
+                done.extend(replay_line(source, at, &text, only).map(|report| (at, report)));
             }
         }
         Ok(done)
@@ -83,7 +77,7 @@ pub fn replay(path: &Path, options: &Options) -> io::Result<Report> {
 }
 
 /// Replays one line; `None` where it is not selected.
-fn replay_line(source: &Source, at: usize, line: &str, options: &Options) -> Option<Report> {
+fn replay_line(source: &Source, at: usize, line: &str, only: Option<&str>) -> Option<Report> {
     let mut report = Report::default();
     let number = format!("line {}", at + 1);
     let keys = match serde_json::from_str::<Map<String, Value>>(line) {
@@ -93,7 +87,7 @@ fn replay_line(source: &Source, at: usize, line: &str, options: &Options) -> Opt
     let mut names = ["name", "id", "case"].iter();
     let name = names.find_map(|key| keys.get(*key)?.as_str().map(str::to_owned));
     let name = name.unwrap_or(number);
-    if options.only.as_ref().is_some_and(|only| *only != name) {
+    if only.is_some_and(|only| only != name) {
         return None;
     }
     let mut kinds = KINDS.iter();
@@ -107,7 +101,7 @@ fn replay_line(source: &Source, at: usize, line: &str, options: &Options) -> Opt
         name: name.clone(),
         json: Value::Object(keys),
         source,
-        is_detailed: options.only.is_some(),
+        is_detailed: only.is_some(),
     };
     let result = catch_unwind(AssertUnwindSafe(|| replay(&case, &mut report)));
     let result = result.unwrap_or_else(|panic| {

@@ -79,7 +79,14 @@ fn lines(path: &Path) -> io::Result<Vec<Value>> {
 pub fn merged(table: &str, releases: &[Release]) -> String {
     let mut table = Table::read(table);
     for release in releases {
-        Merge::new(&mut table, release).run();
+        let (names, pending, table) = (BTreeMap::new(), Vec::new(), &mut table);
+        let merge = Merge {
+            table,
+            release,
+            names,
+            pending,
+        };
+        merge.run();
     }
     table.text()
 }
@@ -228,16 +235,7 @@ struct Merge<'a> {
     pending: Vec<String>,
 }
 
-impl<'a> Merge<'a> {
-    fn new(table: &'a mut Table, release: &'a Release) -> Self {
-        Self {
-            table,
-            release,
-            names: BTreeMap::new(),
-            pending: Vec::new(),
-        }
-    }
-
+impl Merge<'_> {
     fn run(mut self) {
         let mut by_kind = BTreeMap::new();
         for (name, definition) in &self.release.types {

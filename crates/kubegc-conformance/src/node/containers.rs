@@ -177,19 +177,16 @@ impl<'a> Ties<'a> {
                 .and_then(|time| time.checked_add(rank));
             time.ok_or_else(too_far)
         };
-        let rank = |container: &Container| self.ranks.get(container.id.as_str()).copied().unwrap_or(last);
-        for container in &case.containers {
-            stretched(container.created_at, last)?;
+        let (mut containers, mut sandboxes) = (case.containers.clone(), case.sandboxes.clone());
+        for Container { id, created_at, .. } in &mut containers {
+            let rank = self.ranks.get(id.as_str()).copied().unwrap_or(last);
+            *created_at = stretched(*created_at, last)? - last + rank;
         }
-        for sandbox in &case.sandboxes {
-            stretched(sandbox.created_at, 0)?;
+        for sandbox in &mut sandboxes {
+            sandbox.created_at = stretched(sandbox.created_at, 0)?;
         }
         // The objects that were old enough, equality included, still are.
-        let now = stretched(case.now, last)?;
-        let created_at = |container: &Container| {
-            stretched(container.created_at, rank(container)).unwrap_or(container.created_at)
-        };
-        Ok(Node::new(case, now, created_at, self.scale))
+        Ok(Node::new(case, stretched(case.now, last)?, containers, sandboxes))
     }
 }
 

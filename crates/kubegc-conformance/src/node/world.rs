@@ -16,7 +16,7 @@ use super::format::{
     Container, ContainerCase, ContainerOutcome, ContainerState, ListFails, Pod, Sandbox, SandboxState, Stat,
 };
 
-/// A simulated node in the initial state of a case; records the calls that it gets.
+/// A simulated node; records the calls that it gets.
 pub(super) struct Node<'a> {
     case: &'a ContainerCase,
     now: Timestamp,
@@ -36,21 +36,12 @@ pub(super) struct State {
 }
 
 impl<'a> Node<'a> {
-    /// `created_at` returns each container's time of creation.
     pub(super) fn new(
         case: &'a ContainerCase,
         now: i64,
-        created_at: impl Fn(&Container) -> i64,
-        sandbox_scale: i64,
+        containers: Vec<Container>,
+        sandboxes: Vec<Sandbox>,
     ) -> Self {
-        let mut containers = case.containers.clone();
-        for container in &mut containers {
-            container.created_at = created_at(container);
-        }
-        let mut sandboxes = case.sandboxes.clone();
-        for sandbox in &mut sandboxes {
-            sandbox.created_at = sandbox.created_at.saturating_mul(sandbox_scale);
-        }
         Self {
             case,
             now: Timestamp::from_nanos(now),

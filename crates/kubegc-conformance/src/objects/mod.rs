@@ -103,13 +103,13 @@ fn compare(
     workers: u32,
     report: &mut Report,
 ) -> Result<(), Failure> {
-    let base = scene::base(scenario)?;
-    let scene = Scene::new(scenario, &base.catalog)?;
-    accepted(&World::new(&scene, &base, WORKERS_GUIDED)?)?;
+    let server = scene::server(scenario)?;
+    let scene = Scene::new(scenario, server.catalog())?;
+    accepted(&World::new(&scene, &server, WORKERS_GUIDED)?)?;
     if !scenario.collects() {
         return Ok(());
     }
-    let start = World::new(&scene, &base, workers)?;
+    let start = World::new(&scene, &server, workers)?;
     stable(&start, others, report)
 }
 

@@ -1,11 +1,8 @@
 //! A scenario made ready to be played: where each alias lives, and a world before the first step.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
 
-use kubegc_core::{ApiResource, Catalog, KindId, KubernetesVersion, Scope, Timestamp, Uid};
+use kubegc_core::{ApiResource, Catalog, KindId, Scope, Timestamp, Uid};
 use kubegc_objects::{Collector, Input, Output, Request, Settings, WatchEvent, collector::MonitorId};
 use kubegc_sim::ApiServer;
 
@@ -112,68 +109,41 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// The initial state of every run: an API server with two namespaces, and the kinds it serves.
-pub(super) struct Base {
-    pub(super) catalog: Arc<Catalog>,
-    pub(super) server: ApiServer,
-    pub(super) version: KubernetesVersion,
-}
-
 /// The release of scenarios that name none.
 const VERSION: &str = "1.20.2";
 
-/// Built once for each release: it is the same for every run.
-pub(super) fn base(scenario: &Scenario) -> Result<Arc<Base>, Failure> {
-    static BASES: Mutex<BTreeMap<KubernetesVersion, Arc<Base>>> = Mutex::new(BTreeMap::new());
+/// The initial state of every run: an API server with the kinds and namespaces of all scenarios.
+pub(super) fn server(scenario: &Scenario) -> Result<ApiServer, Failure> {
+    use Scope::{Cluster, Namespaced};
     let version = release(scenario.kubernetes.as_deref().unwrap_or(VERSION))?;
-    let mut bases = BASES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(base) = bases.get(&version) {
-        return Ok(Arc::clone(base));
-    }
-    let base = Arc::new(build_base(version)?);
-    bases.insert(version, Arc::clone(&base));
-    Ok(base)
-}
-
-fn build_base(version: KubernetesVersion) -> Result<Base, Failure> {
     let mut catalog = Catalog::builtin(version);
-    for (name, resource, scope) in [
-        ("Parent", "parents", Scope::Namespaced),
-        ("Child", "children", Scope::Namespaced),
-        ("Widget", "widgets", Scope::Namespaced),
-        ("ClusterParent", "clusterparents", Scope::Cluster),
-        ("ClusterWidget", "clusterwidgets", Scope::Cluster),
+    for (api_version, kind, resource, scope) in [
+        ("test.kubegc.dev/v1", "Parent", "parents", Namespaced),
+        ("test.kubegc.dev/v1", "Child", "children", Namespaced),
+        ("test.kubegc.dev/v1", "Widget", "widgets", Namespaced),
+        ("test.kubegc.dev/v1", "ClusterParent", "clusterparents", Cluster),
+        ("test.kubegc.dev/v1", "ClusterWidget", "clusterwidgets", Cluster),
+        ("test.kubegc.dev/v1beta1", "Widget", "widgets", Namespaced),
     ] {
-        catalog
-            .add(ApiResource::new("test.kubegc.dev/v1", name, resource, scope).custom())
-            .map_err(Failure::unreadable)?;
+        let mut resource = ApiResource::new(api_version, kind, resource, scope).custom();
+        resource.preferred = api_version.ends_with("v1");
+        catalog.add(resource).map_err(Failure::unreadable)?;
     }
-    let older = ApiResource::new("test.kubegc.dev/v1beta1", "Widget", "widgets", Scope::Namespaced).custom();
-    catalog
-        .add(ApiResource {
-            preferred: false,
-            ..older
-        })
-        .map_err(Failure::unreadable)?;
-    let mut server = ApiServer::new(version, catalog.clone());
+    let mut server = ApiServer::new(version, catalog);
     server.set_now(Timestamp::from_secs(1_600_000_000));
     create_namespaces(&mut server, ["default", "ns1", "ns2"])?;
-    Ok(Base {
-        catalog: Arc::new(catalog),
-        server,
-        version,
-    })
+    Ok(server)
 }
 
 /// A collector after discovery. The lists of kinds that are not in `kinds` have been delivered, without
 /// objects. Returns the monitors of the others.
 pub(super) fn start_collector(
-    base: &Base,
+    server: &ApiServer,
     workers: u32,
     kinds: &BTreeSet<KindId>,
     now: Timestamp,
 ) -> Result<(Collector, Vec<(MonitorId, KindId)>), Failure> {
-    let mut settings = Settings::new(base.version).as_upstream();
+    let mut settings = Settings::new(server.version()).as_upstream();
     settings.attempt_to_delete_workers = workers;
     settings.attempt_to_orphan_workers = workers;
     settings.discovery_period = None;
@@ -183,13 +153,13 @@ pub(super) fn start_collector(
     loop {
         match collector.poll_output() {
             Output::Discover => {
-                let (catalog, failed) = (Arc::clone(&base.catalog), Vec::new());
+                let (catalog, failed) = (Arc::new(server.catalog().clone()), Vec::new());
                 handle(&mut collector, Input::Catalog { catalog, failed })?;
             }
             Output::Watch(monitor) => {
                 let kind = collector
                     .monitor(monitor)
-                    .and_then(|of| base.catalog.by_resource(&of.group, &of.version, &of.resource))
+                    .and_then(|of| server.catalog().by_resource(&of.group, &of.version, &of.resource))
                     .ok_or_else(|| Failure::unreadable("a monitor watches an unknown resource"))?;
                 if kinds.contains(&kind) {
                     monitored.push((monitor, kind));

@@ -18,7 +18,7 @@ use super::{
     client::Client,
     compare::body_without_version,
     namespace_controller::NamespaceController,
-    scene::{Base, Scene, start_collector},
+    scene::{Scene, start_collector},
 };
 use crate::Failure;
 
@@ -28,7 +28,6 @@ pub(super) const SILENCE: Duration = Duration::from_millis(1600);
 #[derive(Clone)]
 pub(super) struct World<'a> {
     pub(super) scene: &'a Scene<'a>,
-    base: Arc<Base>,
     pub(super) server: ApiServer,
     pub(super) collector: Option<Collector>,
     pub(super) queues: Vec<MonitorQueue>,
@@ -85,18 +84,16 @@ pub(super) struct Committed {
 
 impl<'a> World<'a> {
     /// The world before the first step, with this many workers of each kind.
-    pub(super) fn new(scene: &'a Scene<'a>, base: &Arc<Base>, workers: u32) -> Result<Self, Failure> {
-        let server = base.server.clone();
+    pub(super) fn new(scene: &'a Scene<'a>, server: &ApiServer, workers: u32) -> Result<Self, Failure> {
         let now = server.now();
         let mut world = Self {
             scene,
-            base: Arc::clone(base),
-            server,
+            server: server.clone(),
             collector: None,
             queues: Vec::new(),
             calls: Vec::new(),
             client: Client::new(now),
-            namespaces: NamespaceController::new(base.version, &base.catalog, now),
+            namespaces: NamespaceController::new(server.version(), server.catalog(), now),
             now,
             last_call_at: now,
             can_poll: false,
@@ -118,8 +115,8 @@ impl<'a> World<'a> {
 
     /// Starts a collector; its lists are not delivered yet.
     pub(super) fn start_gc(&mut self) -> Result<(), Failure> {
-        let kinds = self.scene.monitored(&self.base.catalog);
-        let (collector, monitored) = start_collector(&self.base, self.workers, &kinds, self.now)?;
+        let kinds = self.scene.monitored(self.server.catalog());
+        let (collector, monitored) = start_collector(&self.server, self.workers, &kinds, self.now)?;
         let queue = |(monitor, kind)| MonitorQueue {
             kind,
             monitor,

@@ -2,8 +2,7 @@
 
 mod changed;
 mod predict;
-mod protobuf_table;
-mod types_table;
+mod tables;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,7 +12,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 
-use kubegc_conformance::{Options, Report, open, recordings, replay};
+use kubegc_conformance::{Report, open, recordings, replay};
 
 /// The directory with the recordings.
 fn vectors() -> PathBuf {
@@ -21,6 +20,7 @@ fn vectors() -> PathBuf {
 }
 
 /// The tables of `UNMATCHED.md`.
+#[derive(Default)]
 struct Unmatched {
     /// The cases that do not match, by file.
     named: BTreeMap<String, BTreeSet<String>>,
@@ -33,24 +33,13 @@ struct Unmatched {
 impl Unmatched {
     fn read() -> Self {
         let text = fs::read_to_string(vectors().join("UNMATCHED.md")).expect("in the repository");
-        let mut unmatched = Self {
-            named: BTreeMap::new(),
-            floors: BTreeMap::new(),
-            reasons: BTreeMap::new(),
-        };
+        let mut unmatched = Self::default();
         for row in text.lines().filter(|line| line.starts_with("| `")) {
             let cells: Vec<&str> = row.split('|').map(|cell| cell.trim().trim_matches('`')).collect();
             let (file, case) = (cells[1].to_owned(), cells[2]);
             match case.parse() {
-                Ok(floor) => {
-                    let is_file = file.ends_with(".jsonl");
-                    let floors = if is_file {
-                        &mut unmatched.floors
-                    } else {
-                        &mut unmatched.reasons
-                    };
-                    floors.insert(file, floor);
-                }
+                Ok(floor) if file.ends_with(".jsonl") => drop(unmatched.floors.insert(file, floor)),
+                Ok(floor) => drop(unmatched.reasons.insert(file, floor)),
                 Err(_) => {
                     unmatched.named.entry(file).or_default().insert(case.to_owned());
                 }
@@ -186,7 +175,7 @@ fn every_named_file_and_directory_exists() {
 }
 
 fn replay_file(path: &Path) -> Report {
-    replay(path, &Options::default()).expect("the vectors can be read")
+    replay(path, None).expect("the vectors can be read")
 }
 
 /// The first line of a recording that contains a text.

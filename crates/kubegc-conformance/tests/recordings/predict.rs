@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use kubegc_conformance::{Options, replay};
+use kubegc_conformance::replay;
 use serde_json::{Value, json};
 
 const A: &str = "00000000-0000-4000-8000-00000000000a";
@@ -62,7 +62,7 @@ fn case() -> Value {
 }
 
 /// Replays a case with other values at some places. Returns the failure and the notes.
-fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option<String>, Vec<String>) {
+fn replayed(name: &str, changes: &[(&str, Value)], only: Option<&str>) -> (Option<String>, Vec<String>) {
     let mut case = case();
     for (pointer, value) in changes {
         let place = case.pointer_mut(pointer).expect("a place in the case");
@@ -71,7 +71,7 @@ fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option
     }
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.jsonl"));
     fs::write(&path, case.to_string()).expect("writable");
-    let report = replay(&path, options).expect("readable");
+    let report = replay(&path, only).expect("readable");
     assert_eq!(report.cases(), 1);
     let failure = report.failed.first().map(|case| case.failure.to_string());
     (failure, report.notes)
@@ -79,12 +79,9 @@ fn replayed(name: &str, changes: &[(&str, Value)], options: &Options) -> (Option
 
 #[test]
 fn a_recording_matches_and_is_shown_next_to_the_forecast() {
-    let (failure, notes) = replayed("predict-true", &[], &Options::default());
+    let (failure, notes) = replayed("predict-true", &[], None);
     assert_eq!((failure, notes.len()), (None, 0));
-    let options = Options {
-        only: Some("r1".into()),
-    };
-    let (failure, notes) = replayed("predict-shown", &[], &options);
+    let (failure, notes) = replayed("predict-shown", &[], Some("r1"));
     assert_eq!((failure, notes.len()), (None, 1));
     assert!(
         notes[0].contains("predicted garbage collector") && notes[0].contains("held"),
@@ -107,17 +104,17 @@ fn the_outcome_of_another_run_matches_with_other_names_and_codes() {
         ("/repeat_outcomes", both),
         ("/intent/0/code", json!(404)),
     ];
-    let (failure, _) = replayed("predict-other-run", &changes, &Options::default());
+    let (failure, _) = replayed("predict-other-run", &changes, None);
     assert_eq!(failure, None);
     // Of two objects with one id the other one is deleted.
     let changes = [
         ("/fates/4/fate", json!("deleted")),
         ("/fates/5/fate", json!("unchanged")),
     ];
-    let (failure, _) = replayed("predict-same-id", &changes, &Options::default());
+    let (failure, _) = replayed("predict-same-id", &changes, None);
     assert_eq!(failure, None);
     // There the recorded status codes count.
     let changes = [changes.to_vec(), vec![("/intent/0/code", json!(404))]].concat();
-    let (failure, _) = replayed("predict-same-id-code", &changes, &Options::default());
+    let (failure, _) = replayed("predict-same-id-code", &changes, None);
     assert!(failure.is_some_and(|failure| failure.contains("other status codes than recorded")));
 }

@@ -1,6 +1,6 @@
 //! The collector under test, and its reports in a form that a test can compare.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use kubegc_core::{
@@ -98,13 +98,4 @@ pub(crate) fn reported(performed: &[Performed]) -> Vec<String> {
         }
     };
     performed.iter().map(one).collect()
-}
-
-/// Whether there are several containers, sorted by their creation.
-pub(crate) fn oldest_first<'c>(containers: impl IntoIterator<Item = &'c Arc<Container>>) -> bool {
-    let created: Vec<_> = containers
-        .into_iter()
-        .map(|container| container.created_at)
-        .collect();
-    created.len() > 1 && created.windows(2).all(|pair| pair[0] < pair[1])
 }

@@ -76,8 +76,8 @@ impl Raw {
     }
 }
 
-// The messages that start sandboxes and containers, with the fields that these tests set. Names and numbers are
-// those of `kubernetes/cri-api`.
+// The messages that start sandboxes and containers, with the fields that these tests set. Names and numbers
+// are those of `kubernetes/cri-api`.
 
 /// `NamespaceMode.NODE`.
 pub(crate) const NODE: i32 = 2;

@@ -15,88 +15,78 @@ pub(crate) enum Unset {
 }
 
 impl Unset {
-    fn put(self, map: &mut Value, name: &str, message: Option<Value>) {
-        match message {
-            None if self == Self::LeftOut => {}
-            message => map[name] = message.unwrap_or(Value::Null),
-        }
-    }
-
     /// `crictl ps -a`.
     pub(crate) fn ps(self, containers: &[cri::Container]) -> Value {
         let one = |container: &cri::Container| {
-            let mut one = json!({
+            let metadata = container.metadata.as_ref();
+            json!({
                 "id": container.id,
                 "podSandboxId": container.pod_sandbox_id,
+                "metadata": metadata.map(|set| json!({ "name": set.name, "attempt": set.attempt })),
+                "image": container.image.as_ref().map(image_spec),
                 "imageRef": container.image_ref,
                 "state": state(container.state, |known: cri::ContainerState| known.as_str_name()),
                 "createdAt": container.created_at.to_string(),
                 "labels": container.labels,
                 "annotations": container.annotations,
                 "imageId": container.image_id,
-            });
-            self.put(
-                &mut one,
-                "metadata",
-                container.metadata.as_ref().map(container_metadata),
-            );
-            self.put(&mut one, "image", container.image.as_ref().map(image_spec));
-            one
+            })
         };
-        json!({ "containers": containers.iter().map(one).collect::<Vec<_>>() })
+        json!({ "containers": self.printed(containers.iter().map(one)) })
     }
 
     /// `crictl pods`.
     pub(crate) fn pods(self, sandboxes: &[cri::PodSandbox]) -> Value {
+        let metadata = |set: &cri::PodSandboxMetadata| {
+            let (name, namespace) = (&set.name, &set.namespace);
+            json!({ "name": name, "uid": set.uid, "namespace": namespace, "attempt": set.attempt })
+        };
         let one = |sandbox: &cri::PodSandbox| {
-            let mut one = json!({
+            json!({
                 "id": sandbox.id,
+                "metadata": sandbox.metadata.as_ref().map(metadata),
                 "state": state(sandbox.state, |known: cri::PodSandboxState| known.as_str_name()),
                 "createdAt": sandbox.created_at.to_string(),
                 "labels": sandbox.labels,
                 "annotations": sandbox.annotations,
                 "runtimeHandler": sandbox.runtime_handler,
-            });
-            let metadata = sandbox.metadata.as_ref().map(|metadata| {
-                json!({
-                    "name": metadata.name,
-                    "uid": metadata.uid,
-                    "namespace": metadata.namespace,
-                    "attempt": metadata.attempt,
-                })
-            });
-            self.put(&mut one, "metadata", metadata);
-            one
+            })
         };
-        json!({ "items": sandboxes.iter().map(one).collect::<Vec<_>>() })
+        json!({ "items": self.printed(sandboxes.iter().map(one)) })
     }
 
     /// `crictl images`.
     pub(crate) fn images(self, images: &[cri::Image]) -> Value {
         let one = |image: &cri::Image| {
-            let mut one = json!({
+            json!({
                 "id": image.id,
                 "repoTags": image.repo_tags,
                 "repoDigests": image.repo_digests,
                 "size": image.size.to_string(),
+                "uid": null,
                 "username": "",
+                "spec": image.spec.as_ref().map(image_spec),
                 "pinned": image.pinned,
-            });
-            self.put(&mut one, "uid", None);
-            self.put(&mut one, "spec", image.spec.as_ref().map(image_spec));
-            one
+            })
         };
-        json!({ "images": images.iter().map(one).collect::<Vec<_>>() })
+        json!({ "images": self.printed(images.iter().map(one)) })
+    }
+
+    /// Entries whose messages that are not set are null.
+    fn printed(self, entries: impl Iterator<Item = Value>) -> Value {
+        let mut entries: Vec<Value> = entries.collect();
+        if self == Self::LeftOut {
+            for entry in entries.iter_mut().filter_map(Value::as_object_mut) {
+                entry.retain(|_, value| !value.is_null());
+            }
+        }
+        entries.into()
     }
 }
 
 /// The name of a state, or its number where it has none.
 fn state<S: TryFrom<i32>>(state: i32, name: impl Fn(S) -> &'static str) -> Value {
     S::try_from(state).map_or_else(|_| json!(state), |known| json!(name(known)))
-}
-
-fn container_metadata(metadata: &cri::ContainerMetadata) -> Value {
-    json!({ "name": metadata.name, "attempt": metadata.attempt })
 }
 
 fn image_spec(spec: &cri::ImageSpec) -> Value {

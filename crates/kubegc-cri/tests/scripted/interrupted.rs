@@ -1,5 +1,5 @@
-//! Whole runs with failing calls and broken connections: nothing else is removed instead, writes are sent only
-//! on the connection of their listings, and a later run finishes.
+//! Whole runs with failing calls and broken connections: nothing else is removed instead, writes are sent
+//! only on the connection of their listings, and a later run finishes.
 
 use kubegc_core::{Runtime, RuntimeError};
 use kubegc_node::driver::Outcome;

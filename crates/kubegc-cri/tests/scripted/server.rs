@@ -232,14 +232,10 @@ serve!(RuntimeService {
     Status(StatusRequest) -> StatusResponse: |backend, message| backend.read("Status", "").await?.status;
     ListPodSandbox(ListPodSandboxRequest) -> ListPodSandboxResponse: |backend, message|
         wire::ListPodSandboxResponse { items: backend.read("ListPodSandbox", "").await?.sandboxes };
-    StopPodSandbox(StopPodSandboxRequest) -> StopPodSandboxResponse: |backend, message| {
-        backend.write("StopPodSandbox", &message.pod_sandbox_id, 0, "").await?;
-        wire::StopPodSandboxResponse {}
-    };
-    RemovePodSandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse: |backend, message| {
-        backend.write("RemovePodSandbox", &message.pod_sandbox_id, 0, "").await?;
-        wire::RemovePodSandboxResponse {}
-    };
+    StopPodSandbox(StopPodSandboxRequest) -> StopPodSandboxResponse: |backend, message|
+        backend.write("StopPodSandbox", &message.pod_sandbox_id, 0, "").await.map(|()| Default::default())?;
+    RemovePodSandbox(RemovePodSandboxRequest) -> RemovePodSandboxResponse: |backend, message|
+        backend.write("RemovePodSandbox", &message.pod_sandbox_id, 0, "").await.map(|()| Default::default())?;
     ListContainers(ListContainersRequest) -> ListContainersResponse: |backend, message|
         wire::ListContainersResponse { containers: backend.read("ListContainers", "").await?.containers };
     ContainerStatus(ContainerStatusRequest) -> ContainerStatusResponse: |backend, message| {
@@ -252,10 +248,8 @@ serve!(RuntimeService {
         backend.write("StopContainer", &message.container_id, seconds, "").await?;
         wire::StopContainerResponse {}
     };
-    RemoveContainer(RemoveContainerRequest) -> RemoveContainerResponse: |backend, message| {
-        backend.write("RemoveContainer", &message.container_id, 0, "").await?;
-        wire::RemoveContainerResponse {}
-    };
+    RemoveContainer(RemoveContainerRequest) -> RemoveContainerResponse: |backend, message|
+        backend.write("RemoveContainer", &message.container_id, 0, "").await.map(|()| Default::default())?;
 });
 
 serve!(ImageService {

@@ -87,8 +87,8 @@ pub(crate) struct Reports {
     pub(crate) images: ImagesReport,
 }
 
-/// Collects once: containers, sandboxes and logs, then so many images that removing both unused ones is enough
-/// and removing one of them is not. Logs and pods are the simulated node's own.
+/// Collects once: containers, sandboxes and logs, then so many images that removing both unused ones is
+/// enough and removing one of them is not. Logs and pods are the simulated node's own.
 pub(crate) async fn collect(
     runtime: &dyn Runtime,
     sim: &SimNode,

@@ -85,7 +85,7 @@ impl Source {
         above.find(|file| self.files.contains(file)).unwrap_or_default()
     }
 
-    /// The file of the item to which a path leads, or the first part of the path; `None` outside of the crate.
+    /// The file of the item to which a path, or its first part, leads; `None` outside of the crate.
     pub(crate) fn file_of(&self, module: &[String], path: &[String]) -> Option<Module> {
         let mut parts = (1..=path.len()).rev().map(|end| &path[..end]);
         let (mut at, name) = parts.find_map(|part| self.resolve(module, part, DEPTH))?;
