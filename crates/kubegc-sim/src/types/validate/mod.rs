@@ -27,7 +27,6 @@ use serde_json::Value;
 use super::{
     body,
     field::{At, Check},
-    qos,
     rules::{Code, Table},
 };
 use crate::{StoredObject, status::Cause};
@@ -66,7 +65,7 @@ fn code(name: &str) -> Option<Code> {
         pod: add_volume annotations_of_pod annotations_of_template app_armor_matches device_volume host_ports
             known_volume no_volumes overhead resources search_paths spread_constraints subscript
             unique_volume;
-        pod_changes: added_tolerations kept_containers kept_selector restarts;
+        pod_changes: kept_containers kept_selector kept_tolerations resized restarts;
         storage: affinity_updated drivers_updated provisioner size_updated topology;
         workloads: data_updated labels_select_template selects_template stored_stateful_set
             template_of_stateful_set;
@@ -93,7 +92,6 @@ pub(crate) fn problems(
     let at = At::of_object(&value);
     let update = format!("{kind}/update");
     match (old, part) {
-        (Some(old), "resize") => pod_changes::resized(&at, [new, old].map(qos::class), &mut c),
         (Some(_), "") if RULES.has(&update) => apply(&update, &at, &mut c),
         (None, _) | (_, "" | "scale") => apply(kind, &at, &mut c),
         (_, part) => apply(&format!("{kind}/{part}"), &at, &mut c),
