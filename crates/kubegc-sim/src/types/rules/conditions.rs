@@ -21,7 +21,7 @@ impl Block<'_, '_> {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Place<'p> {
+pub(crate) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -30,7 +30,7 @@ pub(in super::super) struct Place<'p> {
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Condition {
+pub(crate) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,

@@ -51,15 +51,11 @@ pub(super) fn known_request(name: &At<'_>, c: &mut Check) {
     }
 }
 
-/// Consumers of a claim that is being deleted.
-pub(super) fn added_consumers(reserved: &At<'_>, c: &mut Check) {
-    let before = c.old().get("status").get("reservedFor");
+/// Whether a claim gets consumers.
+pub(super) fn added_consumers(reserved: &At<'_>, c: &Check<'_>) -> bool {
+    let before = At::of_object(reserved.old(c));
     let is_new = |consumer: At<'_>| before.items().all(|other| other.value != consumer.value);
-    if reserved.items().any(is_new) {
-        let problem =
-            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-        reserved.forbidden(c, problem);
-    }
+    reserved.items().any(is_new)
 }
 
 /// `validateFullyQualifiedName`: a domain, a slash and an identifier.

@@ -13,18 +13,15 @@ use super::super::{
 };
 use crate::status::quoted;
 
-/// The node selector of a pod with scheduling gates gets entries only.
-pub(super) fn kept_selector(selector: &At<'_>, c: &mut Check) {
-    let mut old = At::of_object(selector.old(c)).entries();
-    if !old.all(|(key, value)| selector.key(key).value == value.value) {
-        let problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        selector.invalid_typed(c, "map[string]string", problem);
-    }
+/// Whether entries of a map were changed or removed.
+pub(super) fn lost_entries(map: &At<'_>, c: &Check<'_>) -> bool {
+    let mut old = At::of_object(map.old(c)).entries();
+    old.any(|(key, value)| map.key(key).value != value.value)
 }
 
-/// The tolerations that a pod had, which may change their seconds only.
-pub(super) fn kept_tolerations(new: &At<'_>, c: &mut Check) {
-    let old = At::of_object(new.old(c));
+/// Whether tolerations were removed, or changed beside their seconds.
+pub(super) fn lost_tolerations(new: &At<'_>, c: &Check<'_>) -> bool {
+    let mut old = At::of_object(new.old(c)).items();
     let but_seconds = |value: &Value| {
         let mut value = value.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -33,10 +30,7 @@ pub(super) fn kept_tolerations(new: &At<'_>, c: &mut Check) {
         value
     };
     let kept: Vec<Value> = new.items().map(|one| but_seconds(one.value)).collect();
-    if old.items().any(|one| !kept.contains(&but_seconds(one.value))) {
-        let problem = "existing toleration can not be modified except its tolerationSeconds";
-        new.forbidden(c, problem);
-    }
+    old.any(|one| !kept.contains(&but_seconds(one.value)))
 }
 
 /// The ephemeral containers that a pod had.
