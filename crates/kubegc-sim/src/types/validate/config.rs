@@ -30,10 +30,8 @@ pub(super) fn size(map: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn size_of_secret(data: &At<'_>, c: &mut Check) {
-    if bytes(data) > BYTES_MAX {
-        data.too_long(c, BYTES_MAX);
-    }
+pub(super) fn is_large(data: &At<'_>, _: &Check<'_>) -> bool {
+    bytes(data) > BYTES_MAX
 }
 
 /// The configuration of a client, in JSON.

@@ -11,8 +11,6 @@ use super::super::field::{At, Check};
 use super::apply;
 use crate::{formats, status::quoted};
 
-const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
-                          separated by '/'";
 /// Empty parts of qualified names are invalid, not missing.
 const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
 
@@ -41,14 +39,10 @@ pub(super) fn request_name(name: &At<'_>, c: &mut Check) {
         let problems = segments.iter().flat_map(|part| formats::label(version, part));
         name.problems(c, problems.collect());
     }
-    known_request(name, c);
 }
 
-pub(super) fn known_request(name: &At<'_>, c: &mut Check) {
-    let names = request_names(&c.root().get("spec"));
-    if name.text().matches('/').count() > 1 || !names.contains(name.text()) {
-        name.invalid(c, NO_REQUEST);
-    }
+pub(super) fn is_request(name: &At<'_>, c: &Check<'_>) -> bool {
+    name.text().matches('/').count() < 2 && request_names(&c.root().get("spec")).contains(name.text())
 }
 
 /// Whether a claim gets consumers.
@@ -174,17 +168,9 @@ fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Ch
 }
 
 pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
-    const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
-    if c.root().get("spec").get("perDeviceNodeSelection").flag() {
-        apply("NodesOfDevice", device, c);
-        let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-        one_of(device, &FIELDS, problem, "", c);
-    } else if FIELDS.iter().any(|key| device.get(key).is_set()) {
-        let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
-                       set to true in the ResourceSlice spec";
-        device.invalid_as(c, "null", problem);
-    }
+    let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                   `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    one_of(device, &["nodeName", "nodeSelector", "allNodes"], problem, "", c);
 }
 
 pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {

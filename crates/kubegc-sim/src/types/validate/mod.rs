@@ -58,9 +58,9 @@ fn function(name: &str) -> Option<Word> {
         amounts: name_of_container_resource name_of_resource of_container of_quota positive quantity;
         certificates: bundle certificate signed_content signer_name;
         cluster: former_time hand_size limit namespace quota;
-        config: docker_config size size_of_secret;
-        devices: attributes full_name known_request nodes_of_device nodes_of_slice pool_name request_name;
-        jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
+        config: docker_config size;
+        devices: attributes full_name nodes_of_device nodes_of_slice pool_name request_name;
+        jobs: generated_selector indexes name_of_cron_job schedule success_rule;
         networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
             unique_ports wildcard_rule;
         pod: add_volume annotations_of_pod annotations_of_template app_armor_matches host_ports no_volumes
@@ -74,7 +74,9 @@ fn function(name: &str) -> Option<Word> {
         amounts: is_extended;
         certificates: contradicts;
         cluster: scopes_differ;
-        devices: added_consumers;
+        config: is_large;
+        devices: added_consumers is_request;
+        jobs: is_time_zone;
         pod: is_device is_volume;
         pod_changes: lost_entries lost_tolerations;
         storage: affinity_differs;
