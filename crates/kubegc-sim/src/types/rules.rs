@@ -62,7 +62,7 @@ pub(crate) enum Word {
     /// A condition on the value, and the opposite of one.
     When(fn(&At<'_>, &Check<'_>) -> bool),
     Unless(fn(&At<'_>, &Check<'_>) -> bool),
-    /// These fields may differ from the stored ones where the next word `Differs` compares a value that has them.
+    /// Fields that may differ from the stored ones where the next word `Differs` compares a value.
     Mutable(Vec<&'static str>),
     /// The value is not the stored one, even with the mutable fields of that.
     Differs,

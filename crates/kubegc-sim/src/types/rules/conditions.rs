@@ -138,8 +138,8 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$key` for the name of the entry, `$name`, `$namespace` and `$uid` for those of the object,
-    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
+    /// percentage, `$key` for the name of the entry, `$name`, `$namespace` and `$uid` for those of the
+    /// object, `$deleting` for whether it is being deleted. The texts of all items are sorted.
     pub(super) fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
         let meta = c.object.map(|object| &object.meta);
         match self.path {

@@ -198,12 +198,10 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             "apply" => Word::Apply(words.next()?),
             "passes" => Word::Passes(words.next()?),
             "fn" => {
-                let (name, is) = words
-                    .next()
-                    .map(|name| (name.trim_start_matches('!'), !name.starts_with('!')))?;
-                match functions(name)? {
-                    Word::When(holds) if !is => Word::Unless(holds),
-                    word => word,
+                let name = words.next()?;
+                match (functions(name.trim_start_matches('!'))?, name.starts_with('!')) {
+                    (Word::When(holds), true) => Word::Unless(holds),
+                    (word, _) => word,
                 }
             }
             "as" => {

@@ -1,7 +1,8 @@
 //! Limit ranges, quotas, events, and flow control.
 //!
 //! # Upstream
-//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`, 1.36.
+//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`,
+//! 1.36.
 //! The fixed values of mandatory objects of flow control are not compared.
 
 use std::collections::BTreeSet;

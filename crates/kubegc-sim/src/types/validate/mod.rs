@@ -111,8 +111,8 @@ pub(crate) fn problems(
     c.causes
 }
 
-/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or by
-/// `TrafficFields`, afterwards.
+/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or
+/// by `TrafficFields`, afterwards.
 pub(crate) fn service(section: &str, service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     let service = body(service);

@@ -19,8 +19,8 @@ use crate::{
     status::quoted,
 };
 
-/// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are sent
-/// in the first version.
+/// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are
+/// sent in the first version.
 pub(super) fn wildcard_rule(rule: &At<'_>, c: &mut Check) {
     let is_invalid = |rule: &At<'_>| {
         let mut inner = Check::new(c.version, None);
