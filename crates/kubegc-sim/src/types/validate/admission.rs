@@ -104,20 +104,7 @@ pub(super) fn path(path: &At<'_>, c: &mut Check) {
 
 /// The version of the parameters of a policy.
 pub(super) fn group_version(version: &At<'_>, c: &mut Check) {
-    let steps: Vec<&str> = version.text().split('/').collect();
-    let (group, number) = match steps[..] {
-        [""] => {
-            version.required(c, "");
-            return;
-        }
-        [number] => ("", number),
-        [group, number] => (group, number),
-        _ => {
-            let problem = format!("unexpected GroupVersion string: {}", version.text());
-            version.invalid(c, &problem);
-            return;
-        }
-    };
+    let (group, number) = version.text().split_once('/').unwrap_or(("", version.text()));
     let problems = formats::subdomain(c.version, group);
     if !group.is_empty() && !problems.is_empty() {
         version.invalid_as(c, &quoted(group), &problems.join(","));
@@ -133,9 +120,7 @@ pub(super) fn group_version(version: &At<'_>, c: &mut Check) {
 /// The kind of the parameters of a policy.
 pub(super) fn kind(kind: &At<'_>, c: &mut Check) {
     let problems = formats::dns_1035_label(&kind.text().to_lowercase());
-    if kind.text().is_empty() {
-        kind.required(c, "");
-    } else if !problems.is_empty() {
+    if !problems.is_empty() {
         let problem = format!(
             "may have mixed case, but should otherwise match: {}",
             problems.join(",")

@@ -92,10 +92,6 @@ pub(super) fn certificate(certificate: &At<'_>, c: &mut Check) {
 /// `ValidateSignerName`.
 pub(super) fn signer_name(signer: &At<'_>, c: &mut Check) {
     const PATH_MAX: usize = formats::SUBDOMAIN_MAX + formats::NAME_PART_MAX + 1;
-    if signer.text().is_empty() {
-        signer.required(c, "");
-        return;
-    }
     let parts: Vec<&str> = signer.text().split('/').collect();
     let [domain, path] = parts[..] else {
         let problem = "must be a fully qualified domain and path of the form 'example.com/signer-name'";

@@ -119,12 +119,6 @@ fn identifier(at: &At<'_>, name: &str, c: &mut Check) {
 }
 
 pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
-    if !name.present(c) {
-        return;
-    }
-    if name.text().len() > formats::SUBDOMAIN_MAX {
-        name.too_long(c, formats::SUBDOMAIN_MAX);
-    }
     for part in name.text().split('/') {
         name.problems_of(c, part, formats::subdomain(c.version, part));
     }

@@ -61,7 +61,7 @@ fn function(name: &str) -> Option<Word> {
         config: docker_config size;
         devices: attributes full_name nodes_of_device nodes_of_slice pool_name request_name;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule;
-        networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
+        networking: domain_and_path external_name ip_block name_of_slice secret_name source_ranges
             unique_ports wildcard_rule;
         pod: add_volume annotations_of_pod annotations_of_template app_armor_matches host_ports no_volumes
             overhead resources search_paths spread_constraints subscript;
