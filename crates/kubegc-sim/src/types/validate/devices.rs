@@ -8,7 +8,6 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::apply;
 use crate::{formats, status::quoted};
 
 /// Empty parts of qualified names are invalid, not missing.
@@ -54,7 +53,7 @@ pub(super) fn added_consumers(reserved: &At<'_>, c: &Check<'_>) -> bool {
 
 /// `validateFullyQualifiedName`: a domain, a slash and an identifier.
 pub(super) fn full_name(at: &At<'_>, c: &mut Check) {
-    resource_name(at, at.text(), c);
+    resource_name(at, c);
     if !at.text().contains('/') {
         if c.version.has(PARTS_ARE_INVALID) {
             let problem = "a fully qualified name must be a domain and a name separated by a slash";
@@ -66,8 +65,9 @@ pub(super) fn full_name(at: &At<'_>, c: &mut Check) {
 }
 
 /// `validateQualifiedName`: an identifier, maybe after a domain and a slash.
-fn resource_name(at: &At<'_>, name: &str, c: &mut Check) {
+pub(super) fn resource_name(at: &At<'_>, c: &mut Check) {
     const DOMAIN_MAX: usize = 63;
+    let name = at.text();
     let are_invalid = c.version.has(PARTS_ARE_INVALID);
     let missing = |problem: &str, c: &mut Check| match are_invalid {
         true => at.invalid_as(c, "\"\"", problem),
@@ -124,25 +124,13 @@ pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
     }
 }
 
-/// The attributes and capacities of a device.
+/// The number of attributes and capacities of a device.
 pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     const ENTRIES_MAX: usize = 32;
-    let [attributes, capacity] = device.fields(["attributes", "capacity"]);
-    let entries = attributes.len() + capacity.len();
+    let entries = device.get("attributes").len() + device.get("capacity").len();
     if entries > ENTRIES_MAX {
         let problem = format!("the total number of attributes and capacities must not exceed {ENTRIES_MAX}");
         device.invalid_as(c, &entries.to_string(), &problem);
-    }
-    for (name, attribute) in attributes.entries() {
-        resource_name(&attributes, name, c);
-        apply("DeviceAttribute", &attribute, c);
-    }
-    for (name, amount) in capacity.entries() {
-        resource_name(&capacity, name, c);
-        let policy = amount.get("requestPolicy");
-        if policy.is_set() && !device.get("allowMultipleAllocations").flag() {
-            policy.forbidden(c, "allowMultipleAllocations must be true");
-        }
     }
 }
 

@@ -59,7 +59,7 @@ fn function(name: &str) -> Option<Word> {
         certificates: bundle certificate signed_content signer_name;
         cluster: former_time hand_size limit namespace quota;
         config: docker_config size;
-        devices: attributes full_name nodes_of_device nodes_of_slice pool_name request_name;
+        devices: attributes full_name nodes_of_device nodes_of_slice pool_name request_name resource_name;
         jobs: generated_selector indexes name_of_cron_job schedule success_rule;
         networking: domain_and_path external_name ip_block name_of_slice secret_name source_ranges
             unique_ports wildcard_rule;
