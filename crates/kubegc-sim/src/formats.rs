@@ -38,8 +38,8 @@ pub(crate) fn not_between(low: i64, high: i64) -> String {
     format!("must be between {low} and {high}, inclusive")
 }
 
-/// The prefix of a name without a dash at its end: the generated part begins with a letter or digit, so a dash
-/// before it is valid.
+/// The prefix of a name without a dash at its end: the generated part begins with a letter or digit, so a
+/// dash before it is valid.
 pub(crate) fn masked_prefix(prefix: &str) -> String {
     let mut masked = prefix.to_owned();
     if prefix.len() > 1 && prefix.ends_with('-') {
@@ -301,8 +301,8 @@ pub(crate) fn cidr(text: &str) -> Vec<String> {
     vec![problem.to_owned()]
 }
 
-/// `IsValidCIDRForLegacyField`: other forms than the canonical one stay allowed, and other problems did before
-/// `StrictIPCIDRValidation`.
+/// `IsValidCIDRForLegacyField`: other forms than the canonical one stay allowed, and other problems did
+/// before `StrictIPCIDRValidation`.
 pub(crate) fn legacy_cidr(version: KubernetesVersion, text: &str) -> Vec<String> {
     let mut problems = cidr(text);
     let is_strict = version.has(ZEROS_ARE_REFUSED) || parse_cidr(text).is_none();

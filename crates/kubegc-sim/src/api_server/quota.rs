@@ -227,11 +227,12 @@ impl ApiServer {
                     _ => !values.any(|value| value == class),
                 }
             };
+            let spec = object.at(&["spec"]).unwrap_or(&Value::Null);
             match scope {
                 "Terminating" => is_pod && deadline.is_some_and(|seconds| seconds >= 0),
                 "NotTerminating" => is_pod && deadline.is_none_or(|seconds| seconds < 0),
-                "BestEffort" => is_pod && qos::class(object) == "BestEffort",
-                "NotBestEffort" => is_pod && qos::class(object) != "BestEffort",
+                "BestEffort" => is_pod && qos::class(spec) == "BestEffort",
+                "NotBestEffort" => is_pod && qos::class(spec) != "BestEffort",
                 "PriorityClass" => is_pod && of_class(object.text_at(&["spec", "priorityClassName"])),
                 "CrossNamespacePodAffinity" => is_pod && names_other_namespaces(object),
                 "VolumeAttributesClass" if self.version.has(CLAIMS_HAVE_SCOPES) => {

@@ -403,19 +403,6 @@ impl<'v> At<'v> {
         self.invalid_as(c, &shown, "field is immutable");
     }
 
-    /// Whether the value is present; adds an error otherwise.
-    pub(crate) fn present(&self, c: &mut Check) -> bool {
-        let present = match self.value {
-            Value::Null => false,
-            Value::String(text) => !text.is_empty(),
-            _ => true,
-        };
-        if !present {
-            self.required(c, "");
-        }
-        present
-    }
-
     pub(crate) fn not_negative(&self, c: &mut Check) {
         if self.number() < 0 {
             self.invalid(c, "must be greater than or equal to 0");

@@ -47,7 +47,7 @@ pub(crate) fn create(
     drop_system_metadata(object, version);
     match kind {
         "Pod" => {
-            let class = qos::class(object);
+            let class = qos::class(object.at(&["spec"]).unwrap_or(&Value::Null));
             let status = json!({"phase": "Pending", "qosClass": class});
             object.body_mut().insert("status".to_owned(), status);
         }

@@ -9,8 +9,6 @@ use std::collections::BTreeMap;
 use kubegc_core::Quantity;
 use serde_json::{Map, Value, json};
 
-use crate::StoredObject;
-
 pub(crate) type Amounts = BTreeMap<String, Quantity>;
 
 /// Whether a pod may have resources of this name for all its containers.
@@ -28,9 +26,8 @@ fn shared(spec: &Value) -> Option<&Value> {
     (has_some("requests") || has_some("limits")).then_some(resources)
 }
 
-/// The quality of service of a pod.
-pub(crate) fn class(pod: &StoredObject) -> &'static str {
-    let spec = pod.at(&["spec"]).unwrap_or(&Value::Null);
+/// The quality of service of a pod of this specification.
+pub(crate) fn class(spec: &Value) -> &'static str {
     let own;
     let containers: Vec<&Value> = match shared(spec) {
         Some(resources) => {

@@ -54,14 +54,15 @@ pub(super) enum Step {
 }
 
 #[derive(Debug)]
-pub(super) enum Word {
+pub(crate) enum Word {
     Since(u16),
     Until(u16),
     /// One of these conditions holds.
     If(Vec<Condition>),
-    /// A condition on the value.
+    /// A condition on the value, and the opposite of one.
     When(fn(&At<'_>, &Check<'_>) -> bool),
-    /// These fields may differ from the stored ones where the next word `Differs` compares a value that has them.
+    Unless(fn(&At<'_>, &Check<'_>) -> bool),
+    /// Fields that may differ from the stored ones where the next word `Differs` compares a value.
     Mutable(Vec<&'static str>),
     /// The value is not the stored one, even with the mutable fields of that.
     Differs,
@@ -261,6 +262,7 @@ impl Row {
         match word {
             Word::Since(_) | Word::Until(_) | Word::If(_) => return word.holds(outer, c) == Some(true),
             Word::When(holds) => return holds(at, c),
+            Word::Unless(holds) => return !holds(at, c),
             Word::Mutable(fields) => c.mutable.extend(fields),
             Word::Differs => {
                 let mut new = at.value.clone();

@@ -33,7 +33,7 @@ use crate::{
     types::{
         field::{At, Check},
         node::Node,
-        rules::{Code, Table},
+        rules::{Table, Word},
     },
 };
 
@@ -43,11 +43,11 @@ pub(super) const FINALIZER_CRD_CLEANUP: &str = "customresourcecleanup.apiextensi
 const TABLE: &str = include_str!("rules.txt");
 
 /// The sections of the table. A bad row fails the test of this module.
-static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, code).unwrap_or_default());
+static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, function).unwrap_or_default());
 
 /// The functions of the rows of `rules.txt` with `fn`.
-fn code(name: &str) -> Option<Code> {
-    let code: Code = match name {
+fn function(name: &str) -> Option<Word> {
+    Some(Word::Code(match name {
         "definitions.approval" => validation::approval,
         "definitions.name" => validation::name,
         "definitions.schema" => validation::schema,
@@ -60,8 +60,7 @@ fn code(name: &str) -> Option<Code> {
         "structural.root_metadata" => structural::root_metadata,
         "structural.value_validation" => structural::value_validation,
         _ => return None,
-    };
-    Some(code)
+    }))
 }
 
 /// Applies a section of the rules of definitions to a value.
@@ -415,7 +414,7 @@ mod tests {
 
     #[test]
     fn every_row_is_read() {
-        let table = Table::parse(TABLE, code).unwrap_or_else(|line| panic!("{line}"));
+        let table = Table::parse(TABLE, function).unwrap_or_else(|line| panic!("{line}"));
         assert!(table.has("Definition"));
     }
 }

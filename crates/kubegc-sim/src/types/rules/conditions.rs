@@ -21,7 +21,7 @@ impl Block<'_, '_> {
 
 /// A value that a condition, a bound or a message reads.
 #[derive(Clone, Copy, Debug)]
-pub(in super::super) struct Place<'p> {
+pub(crate) struct Place<'p> {
     /// The number of blocks further out at which the path begins.
     outer: usize,
     /// Whether it is that of the stored object.
@@ -30,7 +30,7 @@ pub(in super::super) struct Place<'p> {
 }
 
 #[derive(Debug)]
-pub(in super::super) struct Condition {
+pub(crate) struct Condition {
     place: Place<'static>,
     test: Test,
     is_negated: bool,
@@ -138,8 +138,8 @@ impl Place<'_> {
     }
 
     /// The value as a text; a path that ends with `#` stands for the length, with `%` for the number or
-    /// percentage, `$key` for the name of the entry, `$name`, `$namespace` and `$uid` for those of the object,
-    /// `$deleting` for whether it is being deleted. The texts of all items are sorted.
+    /// percentage, `$key` for the name of the entry, `$name`, `$namespace` and `$uid` for those of the
+    /// object, `$deleting` for whether it is being deleted. The texts of all items are sorted.
     pub(super) fn text<'v>(&self, block: &Block<'_, 'v>, c: &Check<'v>) -> String {
         let meta = c.object.map(|object| &object.meta);
         match self.path {

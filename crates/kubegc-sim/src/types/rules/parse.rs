@@ -11,7 +11,7 @@ use super::{
 use crate::formats;
 
 /// The function of a name.
-type Functions = fn(&str) -> Option<Code>;
+type Functions = fn(&str) -> Option<Word>;
 
 /// The format of a name.
 fn format(name: &str) -> Option<Code> {
@@ -197,7 +197,13 @@ fn words(text: &'static str, row: &mut Row, functions: Functions) -> Option<()> 
             "none" => Word::None,
             "apply" => Word::Apply(words.next()?),
             "passes" => Word::Passes(words.next()?),
-            "fn" => Word::Code(functions(words.next()?)?),
+            "fn" => {
+                let name = words.next()?;
+                match (functions(name.trim_start_matches('!'))?, name.starts_with('!')) {
+                    (Word::When(holds), true) => Word::Unless(holds),
+                    (word, _) => word,
+                }
+            }
             "as" => {
                 row.shown = words.next()?;
                 continue;
@@ -230,7 +236,10 @@ fn compound(word: &'static str, functions: Functions) -> Option<Word> {
         "api!" => Word::Api(false, value),
         "unique" => Word::Unique(places(value)),
         "key" | "of-map" => {
-            let code = format(value).or_else(|| functions(value))?;
+            let code = match functions(value) {
+                Some(Word::Code(code)) => code,
+                _ => format(value)?,
+            };
             Word::Key(name == "of-map", code)
         }
         "repeats" => Word::Repeats(places(value)),

@@ -8,50 +8,34 @@ use kubegc_core::Behavior;
 use super::super::field::{At, Check};
 use crate::{formats, status::quoted};
 
-const VERSIONS: [&str; 2] = ["v1", "v1beta1"];
-
-/// Whether all stored webhooks satisfy a stricter rule, which is skipped otherwise.
-fn all_were(c: &Check, test: impl Fn(&At<'_>) -> bool) -> bool {
-    c.old().get("webhooks").items().all(|hook| test(&hook))
-}
-
-/// The names of webhooks are unique, except in the beta version.
-pub(super) fn unique_name(hook: &At<'_>, c: &mut Check) {
-    let mut before = c
-        .old()
-        .get("webhooks")
-        .items()
-        .map(|hook| hook.get("name").text());
+/// Whether an earlier webhook has the name of this one, unless stored ones had equal names.
+pub(super) fn repeated_name(hook: &At<'_>, c: &Check<'_>) -> bool {
     let mut known = Vec::new();
-    let were_unique = before.all(|name| {
-        let is_new = !known.contains(&name);
+    let repeats = c.old().get("webhooks").items().any(|hook| {
+        let name = hook.get("name").text();
+        let is_known = known.contains(&name);
         known.push(name);
-        is_new
+        is_known
     });
-    let name = hook.get("name");
-    if c.api == "v1beta1" || !were_unique || name.text().is_empty() {
-        return;
-    }
     let hooks = c.root().get("webhooks");
     let mut earlier = hooks
         .items()
         .take_while(|other| !std::ptr::eq(other.value, hook.value));
-    if earlier.any(|other| other.get("name").text() == name.text()) {
-        name.duplicate(c);
-    }
+    !repeats && earlier.any(|other| other.get("name").text() == hook.get("name").text())
 }
 
-/// Some version is one that the API server sends, unless a stored webhook had none of them.
-pub(super) fn recognized_versions(list: &At<'_>, c: &mut Check) {
-    let is_recognized = |list: &At<'_>| list.items().any(|version| VERSIONS.contains(&version.text()));
-    let must_be_recognized = all_were(c, |hook| {
-        let versions = hook.get("admissionReviewVersions");
-        versions.is_empty() || is_recognized(&versions)
-    });
-    if must_be_recognized && !is_recognized(list) {
-        let problem = format!("must include at least one of {}", VERSIONS.join(", "));
-        list.invalid_typed(c, "[]string", &problem);
-    }
+/// Whether no version is one that the API server sends, although every stored webhook had one of them.
+pub(super) fn unrecognized_versions(list: &At<'_>, c: &Check<'_>) -> bool {
+    let is_recognized = |list: &At<'_>| {
+        list.items()
+            .any(|version| matches!(version.text(), "v1" | "v1beta1"))
+    };
+    let mut stored = c
+        .old()
+        .get("webhooks")
+        .items()
+        .map(|hook| hook.get("admissionReviewVersions"));
+    !is_recognized(list) && stored.all(|list| list.is_empty() || is_recognized(&list))
 }
 
 /// The message for a URL without a host names it a missing specification.
@@ -120,20 +104,7 @@ pub(super) fn path(path: &At<'_>, c: &mut Check) {
 
 /// The version of the parameters of a policy.
 pub(super) fn group_version(version: &At<'_>, c: &mut Check) {
-    let steps: Vec<&str> = version.text().split('/').collect();
-    let (group, number) = match steps[..] {
-        [""] => {
-            version.required(c, "");
-            return;
-        }
-        [number] => ("", number),
-        [group, number] => (group, number),
-        _ => {
-            let problem = format!("unexpected GroupVersion string: {}", version.text());
-            version.invalid(c, &problem);
-            return;
-        }
-    };
+    let (group, number) = version.text().split_once('/').unwrap_or(("", version.text()));
     let problems = formats::subdomain(c.version, group);
     if !group.is_empty() && !problems.is_empty() {
         version.invalid_as(c, &quoted(group), &problems.join(","));
@@ -149,9 +120,7 @@ pub(super) fn group_version(version: &At<'_>, c: &mut Check) {
 /// The kind of the parameters of a policy.
 pub(super) fn kind(kind: &At<'_>, c: &mut Check) {
     let problems = formats::dns_1035_label(&kind.text().to_lowercase());
-    if kind.text().is_empty() {
-        kind.required(c, "");
-    } else if !problems.is_empty() {
+    if !problems.is_empty() {
         let problem = format!(
             "may have mixed case, but should otherwise match: {}",
             problems.join(",")

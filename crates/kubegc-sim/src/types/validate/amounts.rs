@@ -94,15 +94,13 @@ pub(super) fn may_be_overcommitted(name: &str) -> bool {
 }
 
 /// `IsExtendedResourceName`.
-fn is_extended(name: &str) -> bool {
-    let is_qualified = || formats::is_qualified_name(&format!("requests.{name}"));
-    !is_native(name) && !name.starts_with("requests.") && is_qualified()
+pub(super) fn is_extended(name: &At<'_>, _: &Check<'_>) -> bool {
+    is_extended_name(name.text())
 }
 
-pub(super) fn extended(name: &At<'_>, c: &mut Check) {
-    if !is_extended(name.text()) {
-        name.invalid(c, "must be a valid extended resource name");
-    }
+fn is_extended_name(name: &str) -> bool {
+    let is_qualified = || formats::is_qualified_name(&format!("requests.{name}"));
+    !is_native(name) && !name.starts_with("requests.") && is_qualified()
 }
 
 /// `ValidateResourceQuantityValue`.
@@ -174,7 +172,7 @@ pub(super) fn container_resource(name: &str, at: &At<'_>, c: &mut Check) {
         if !matches!(name, "cpu" | "memory" | "ephemeral-storage") && !name.starts_with("hugepages-") {
             at.invalid_as(c, &shown, "must be a standard resource for containers");
         }
-    } else if !is_native(name) && !is_extended(name) {
+    } else if !is_native(name) && !is_extended_name(name) {
         at.invalid_as(c, &shown, "doesn't follow extended resource name standard");
     }
 }

@@ -92,10 +92,6 @@ pub(super) fn certificate(certificate: &At<'_>, c: &mut Check) {
 /// `ValidateSignerName`.
 pub(super) fn signer_name(signer: &At<'_>, c: &mut Check) {
     const PATH_MAX: usize = formats::SUBDOMAIN_MAX + formats::NAME_PART_MAX + 1;
-    if signer.text().is_empty() {
-        signer.required(c, "");
-        return;
-    }
     let parts: Vec<&str> = signer.text().split('/').collect();
     let [domain, path] = parts[..] else {
         let problem = "must be a fully qualified domain and path of the form 'example.com/signer-name'";
@@ -131,21 +127,18 @@ fn first_problems(signer: &At<'_>, part: &str, problems: impl Fn(&str) -> Vec<St
     }
 }
 
-/// A request is approved or denied, not both.
-pub(super) fn exclusive(condition: &At<'_>, c: &mut Check) {
+/// Whether an earlier condition contradicts this one.
+pub(super) fn contradicts(condition: &At<'_>, c: &Check<'_>) -> bool {
     let opposite = match condition.get("type").text() {
         "Approved" => "Denied",
         "Denied" => "Approved",
-        _ => return,
+        _ => return false,
     };
     let list = c.root().get("status").get("conditions");
     let mut earlier = list
         .items()
         .take_while(|other| !std::ptr::eq(other.value, condition.value));
-    if earlier.any(|other| other.get("type").text() == opposite) {
-        let problem = "Approved and Denied conditions are mutually exclusive";
-        list.invalid_as(c, &condition.get("type").shown(), problem);
-    }
+    earlier.any(|other| other.get("type").text() == opposite)
 }
 
 /// Local API services have no bundle.

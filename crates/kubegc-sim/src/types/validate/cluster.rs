@@ -1,7 +1,8 @@
 //! Limit ranges, quotas, events, and flow control.
 //!
 //! # Upstream
-//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`, 1.36.
+//! `pkg/apis/core/validation/validation.go` and `events.go`, 1.20.2, and `pkg/apis/flowcontrol/validation`,
+//! 1.36.
 //! The fixed values of mandatory objects of flow control are not compared.
 
 use std::collections::BTreeSet;
@@ -171,12 +172,10 @@ fn conflicting(given: &[&str], at: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `ValidateResourceQuotaUpdate`, except `ValidateResourceQuota`.
-pub(super) fn scopes_updated(scopes: &At<'_>, c: &mut Check) {
+/// `ValidateResourceQuotaUpdate`.
+pub(super) fn scopes_differ(scopes: &At<'_>, c: &Check<'_>) -> bool {
     let set = |at: &At<'_>| at.texts().into_iter().map(str::to_owned).collect::<BTreeSet<_>>();
-    if set(scopes) != set(&c.old().get("spec").get("scopes")) {
-        scopes.invalid_as(c, &scopes_shown(scopes, c), "field is immutable");
-    }
+    set(scopes) != set(&At::of_object(scopes.old(c)))
 }
 
 /// A changed time of an event, as the errors of older releases print it.

@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use serde_json::Value;
 
 use super::super::field::{At, Check};
-use crate::{json_syntax_error, status::Cause};
+use crate::{json_kind, json_syntax_error, status::Cause};
 
 /// The maximum size of the data of one object in bytes.
 const BYTES_MAX: usize = 1024 * 1024;
@@ -30,10 +30,8 @@ pub(super) fn size(map: &At<'_>, c: &mut Check) {
     }
 }
 
-pub(super) fn size_of_secret(data: &At<'_>, c: &mut Check) {
-    if bytes(data) > BYTES_MAX {
-        data.too_long(c, BYTES_MAX);
-    }
+pub(super) fn is_large(data: &At<'_>, _: &Check<'_>) -> bool {
+    bytes(data) > BYTES_MAX
 }
 
 /// The configuration of a client, in JSON.
@@ -41,16 +39,10 @@ pub(super) fn docker_config(config: &At<'_>, c: &mut Check) {
     let bytes = BASE64_STANDARD.decode(config.text()).unwrap_or_default();
     let problem = json_syntax_error(&bytes).or_else(|| {
         let value: Value = serde_json::from_slice(&bytes).ok()?;
-        let kind = match value {
-            Value::Array(_) => "array",
-            Value::String(_) => "string",
-            Value::Number(_) => "number",
-            Value::Bool(_) => "bool",
-            Value::Object(_) | Value::Null => return None,
-        };
-        Some(format!(
-            "json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
-        ))
+        let is_refused = !value.is_object() && !value.is_null();
+        let kind = json_kind(&value);
+        is_refused
+            .then(|| format!("json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"))
     });
     if let Some(problem) = problem {
         config.invalid_as(c, "\"<secret contents redacted>\"", &problem);

@@ -8,11 +8,8 @@ use std::collections::BTreeSet;
 use kubegc_core::Behavior;
 
 use super::super::field::{At, Check};
-use super::apply;
 use crate::{formats, status::quoted};
 
-const NO_REQUEST: &str = "must be the name of a request in the claim or the name of a request and a subrequest \
-                          separated by '/'";
 /// Empty parts of qualified names are invalid, not missing.
 const PARTS_ARE_INVALID: Behavior = Behavior::since_about(36, "validateQualifiedName of 1.36");
 
@@ -41,30 +38,22 @@ pub(super) fn request_name(name: &At<'_>, c: &mut Check) {
         let problems = segments.iter().flat_map(|part| formats::label(version, part));
         name.problems(c, problems.collect());
     }
-    known_request(name, c);
 }
 
-pub(super) fn known_request(name: &At<'_>, c: &mut Check) {
-    let names = request_names(&c.root().get("spec"));
-    if name.text().matches('/').count() > 1 || !names.contains(name.text()) {
-        name.invalid(c, NO_REQUEST);
-    }
+pub(super) fn is_request(name: &At<'_>, c: &Check<'_>) -> bool {
+    name.text().matches('/').count() < 2 && request_names(&c.root().get("spec")).contains(name.text())
 }
 
-/// Consumers of a claim that is being deleted.
-pub(super) fn added_consumers(reserved: &At<'_>, c: &mut Check) {
-    let before = c.old().get("status").get("reservedFor");
+/// Whether a claim gets consumers.
+pub(super) fn added_consumers(reserved: &At<'_>, c: &Check<'_>) -> bool {
+    let before = At::of_object(reserved.old(c));
     let is_new = |consumer: At<'_>| before.items().all(|other| other.value != consumer.value);
-    if reserved.items().any(is_new) {
-        let problem =
-            "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
-        reserved.forbidden(c, problem);
-    }
+    reserved.items().any(is_new)
 }
 
 /// `validateFullyQualifiedName`: a domain, a slash and an identifier.
 pub(super) fn full_name(at: &At<'_>, c: &mut Check) {
-    resource_name(at, at.text(), c);
+    resource_name(at, c);
     if !at.text().contains('/') {
         if c.version.has(PARTS_ARE_INVALID) {
             let problem = "a fully qualified name must be a domain and a name separated by a slash";
@@ -76,8 +65,9 @@ pub(super) fn full_name(at: &At<'_>, c: &mut Check) {
 }
 
 /// `validateQualifiedName`: an identifier, maybe after a domain and a slash.
-fn resource_name(at: &At<'_>, name: &str, c: &mut Check) {
+pub(super) fn resource_name(at: &At<'_>, c: &mut Check) {
     const DOMAIN_MAX: usize = 63;
+    let name = at.text();
     let are_invalid = c.version.has(PARTS_ARE_INVALID);
     let missing = |problem: &str, c: &mut Check| match are_invalid {
         true => at.invalid_as(c, "\"\"", problem),
@@ -129,36 +119,18 @@ fn identifier(at: &At<'_>, name: &str, c: &mut Check) {
 }
 
 pub(super) fn pool_name(name: &At<'_>, c: &mut Check) {
-    if !name.present(c) {
-        return;
-    }
-    if name.text().len() > formats::SUBDOMAIN_MAX {
-        name.too_long(c, formats::SUBDOMAIN_MAX);
-    }
     for part in name.text().split('/') {
         name.problems_of(c, part, formats::subdomain(c.version, part));
     }
 }
 
-/// The attributes and capacities of a device.
+/// The number of attributes and capacities of a device.
 pub(super) fn attributes(device: &At<'_>, c: &mut Check) {
     const ENTRIES_MAX: usize = 32;
-    let [attributes, capacity] = device.fields(["attributes", "capacity"]);
-    let entries = attributes.len() + capacity.len();
+    let entries = device.get("attributes").len() + device.get("capacity").len();
     if entries > ENTRIES_MAX {
         let problem = format!("the total number of attributes and capacities must not exceed {ENTRIES_MAX}");
         device.invalid_as(c, &entries.to_string(), &problem);
-    }
-    for (name, attribute) in attributes.entries() {
-        resource_name(&attributes, name, c);
-        apply("DeviceAttribute", &attribute, c);
-    }
-    for (name, amount) in capacity.entries() {
-        resource_name(&capacity, name, c);
-        let policy = amount.get("requestPolicy");
-        if policy.is_set() && !device.get("allowMultipleAllocations").flag() {
-            policy.forbidden(c, "allowMultipleAllocations must be true");
-        }
     }
 }
 
@@ -178,17 +150,9 @@ fn one_of(at: &At<'_>, fields: &[&str], problem: &str, if_many: &str, c: &mut Ch
 }
 
 pub(super) fn nodes_of_device(device: &At<'_>, c: &mut Check) {
-    const FIELDS: [&str; 3] = ["nodeName", "nodeSelector", "allNodes"];
-    if c.root().get("spec").get("perDeviceNodeSelection").flag() {
-        apply("NodesOfDevice", device, c);
-        let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
-                       `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
-        one_of(device, &FIELDS, problem, "", c);
-    } else if FIELDS.iter().any(|key| device.get(key).is_set()) {
-        let problem = "`nodeName`, `nodeSelector` and `allNodes` can only be set if `perDeviceNodeSelection` is \
-                       set to true in the ResourceSlice spec";
-        device.invalid_as(c, "null", problem);
-    }
+    let problem = "exactly one of `nodeName`, `nodeSelector`, or `allNodes` is required when \
+                   `perDeviceNodeSelection` is set to true in the ResourceSlice spec";
+    one_of(device, &["nodeName", "nodeSelector", "allNodes"], problem, "", c);
 }
 
 pub(super) fn nodes_of_slice(spec: &At<'_>, c: &mut Check) {

@@ -27,51 +27,62 @@ use serde_json::Value;
 use super::{
     body,
     field::{At, Check},
-    qos,
-    rules::{Code, Table},
+    rules::{Table, Word},
 };
 use crate::{StoredObject, status::Cause};
 
 const TABLE: &str = include_str!("rules.txt");
 
 /// The sections of the table. A bad row fails the test of this module.
-static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, code).unwrap_or_default());
+static RULES: LazyLock<Table> = LazyLock::new(|| Table::parse(TABLE, function).unwrap_or_default());
 
 /// Applies a section to a value.
 fn apply(section: &str, at: &At<'_>, c: &mut Check) {
     RULES.apply(section, at, c);
 }
 
-/// The functions of the rows of `rules.txt` with `fn`.
-fn code(name: &str) -> Option<Code> {
+/// The functions of the rows of `rules.txt` with `fn`: those that report problems, and conditions.
+fn function(name: &str) -> Option<Word> {
     macro_rules! functions {
-        ($($module:ident: $($function:ident)*;)*) => {
+        ($word:ident, $($module:ident: $($function:ident)*;)*) => {
             match name {
-                $($(concat!(stringify!($module), ".", stringify!($function)) => $module::$function,)*)*
-                _ => return None,
+                $($(concat!(stringify!($module), ".", stringify!($function)) => {
+                    return Some(Word::$word($module::$function));
+                })*)*
+                _ => {}
             }
         };
     }
-    let code: Code = functions! {
-        admission: audit_annotation client_url group_version kind path recognized_versions unique_name;
-        amounts: extended name_of_container_resource name_of_resource of_container of_quota positive quantity;
-        certificates: bundle certificate exclusive signed_content signer_name;
-        cluster: former_time hand_size limit namespace quota scopes_updated;
-        config: docker_config size size_of_secret;
-        devices: added_consumers attributes full_name known_request nodes_of_device nodes_of_slice pool_name
-            request_name;
-        jobs: generated_selector indexes name_of_cron_job schedule success_rule time_zone;
-        networking: domain_prefixed_path external_name ip_block name_of_slice secret_name source_ranges
+    functions! { Code,
+        admission: audit_annotation client_url group_version kind path;
+        amounts: name_of_container_resource name_of_resource of_container of_quota positive quantity;
+        certificates: bundle certificate signed_content signer_name;
+        cluster: former_time hand_size limit namespace quota;
+        config: docker_config size;
+        devices: attributes full_name nodes_of_device nodes_of_slice pool_name request_name resource_name;
+        jobs: generated_selector indexes name_of_cron_job schedule success_rule;
+        networking: domain_and_path external_name ip_block name_of_slice secret_name source_ranges
             unique_ports wildcard_rule;
-        pod: add_volume annotations_of_pod annotations_of_template app_armor_matches device_volume host_ports
-            known_volume no_volumes overhead resources search_paths spread_constraints subscript
-            unique_volume;
-        pod_changes: added_tolerations kept_containers kept_selector restarts;
-        storage: affinity_updated drivers_updated provisioner size_updated topology;
-        workloads: data_updated labels_select_template selects_template stored_stateful_set
-            template_of_stateful_set;
-    };
-    Some(code)
+        pod: add_volume annotations_of_pod annotations_of_template app_armor_matches host_ports no_volumes
+            overhead resources search_paths spread_constraints subscript;
+        pod_changes: kept_containers resized restarts;
+        storage: drivers_updated provisioner size_updated topology;
+        workloads: data_updated stored_stateful_set template_of_stateful_set;
+    }
+    functions! { When,
+        admission: repeated_name unrecognized_versions;
+        amounts: is_extended;
+        certificates: contradicts;
+        cluster: scopes_differ;
+        config: is_large;
+        devices: added_consumers is_request;
+        jobs: is_time_zone;
+        pod: is_device is_volume;
+        pod_changes: lost_entries lost_tolerations;
+        storage: affinity_differs;
+        workloads: labels_select_template selects_template;
+    }
+    None
 }
 
 /// The problems of an object that is to be created, or that is to replace `old` in one of its parts.
@@ -93,7 +104,6 @@ pub(crate) fn problems(
     let at = At::of_object(&value);
     let update = format!("{kind}/update");
     match (old, part) {
-        (Some(old), "resize") => pod_changes::resized(&at, [new, old].map(qos::class), &mut c),
         (Some(_), "") if RULES.has(&update) => apply(&update, &at, &mut c),
         (None, _) | (_, "" | "scale") => apply(kind, &at, &mut c),
         (_, part) => apply(&format!("{kind}/{part}"), &at, &mut c),
@@ -101,8 +111,8 @@ pub(crate) fn problems(
     c.causes
 }
 
-/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or by
-/// `TrafficFields`, afterwards.
+/// The problems of a service by the section `RequestedAddresses`, before missing addresses are allocated, or
+/// by `TrafficFields`, afterwards.
 pub(crate) fn service(section: &str, service: &StoredObject, version: KubernetesVersion) -> Vec<Cause> {
     let mut c = Check::new(version, None);
     let service = body(service);
@@ -116,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_row_is_read() {
-        let table = Table::parse(TABLE, code).unwrap_or_else(|line| panic!("{line}"));
+        let table = Table::parse(TABLE, function).unwrap_or_else(|line| panic!("{line}"));
         assert!(table.has("Pod"));
     }
 }

@@ -19,8 +19,8 @@ use crate::{
     status::quoted,
 };
 
-/// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are sent
-/// in the first version.
+/// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are
+/// sent in the first version.
 pub(super) fn wildcard_rule(rule: &At<'_>, c: &mut Check) {
     let is_invalid = |rule: &At<'_>| {
         let mut inner = Check::new(c.version, None);
@@ -43,20 +43,9 @@ pub(super) fn secret_name(secret: &At<'_>, c: &mut Check) {
     }
 }
 
-/// `IsDomainPrefixedPath`.
-pub(super) fn domain_prefixed_path(at: &At<'_>, c: &mut Check) {
-    let text = at.text();
-    if text.is_empty() {
-        at.required(c, "");
-        return;
-    }
-    let (domain, path) = match text.split_once('/') {
-        Some((domain, path)) if !domain.is_empty() && !path.is_empty() => (domain, path),
-        _ => {
-            at.invalid(c, "must be a domain-prefixed path (such as \"acme.io/foo\")");
-            return;
-        }
-    };
+/// The parts of a domain-prefixed path.
+pub(super) fn domain_and_path(at: &At<'_>, c: &mut Check) {
+    let (domain, path) = at.text().split_once('/').unwrap_or_default();
     at.problems_of(c, domain, formats::subdomain(c.version, domain));
     let known = |c: char| c.is_ascii_alphanumeric() || "/-._~%!$&'()*+,;=:".contains(c);
     if !path.chars().all(known) {
@@ -78,12 +67,7 @@ fn legacy_cidr(at: &At<'_>, c: &mut Check) -> Option<(IpAddr, u8)> {
 }
 
 pub(super) fn ip_block(at: &At<'_>, c: &mut Check) {
-    let cidr = at.get("cidr");
-    if cidr.text().is_empty() {
-        cidr.required(c, "");
-        return;
-    }
-    let Some((network, length)) = legacy_cidr(&cidr, c) else {
+    let Some((network, length)) = legacy_cidr(&at.get("cidr"), c) else {
         return;
     };
     for except in at.get("except").items() {
@@ -156,10 +140,6 @@ pub(super) fn source_ranges(spec: &At<'_>, c: &mut Check) {
 /// An address of an endpoint slice that is the name of a host.
 pub(super) fn name_of_slice(address: &At<'_>, c: &mut Check) {
     let text = address.text();
-    if text.is_empty() {
-        address.required(c, "");
-        return;
-    }
     let name = text.strip_suffix('.').unwrap_or(text);
     let problems = formats::subdomain(c.version, name);
     if !problems.is_empty() {

@@ -247,32 +247,13 @@ pub(super) fn add_volume(volume: &At<'_>, c: &mut Check) {
         .push((volume.get("name").text().to_owned(), may_be_device));
 }
 
-/// Whether the valid volume of this name, if there is one, may be a block device.
-fn volume(name: &At<'_>, c: &Check) -> Option<bool> {
-    let found = c.volumes.iter().find(|(known, _)| known == name.text());
-    found.map(|(_, may_be_device)| *may_be_device)
+/// Whether a valid volume has this name.
+pub(super) fn is_volume(name: &At<'_>, c: &Check<'_>) -> bool {
+    c.volumes.iter().any(|(known, _)| known == name.text())
 }
 
-/// No valid volume has this name.
-pub(super) fn unique_volume(name: &At<'_>, c: &mut Check) {
-    if volume(name, c).is_some() {
-        name.duplicate(c);
-    }
-}
-
-/// A valid volume has this name.
-pub(super) fn known_volume(name: &At<'_>, c: &mut Check) {
-    if volume(name, c).is_none() {
-        name.not_found(c, "");
-    }
-}
-
-/// A valid volume that may be a block device has this name.
-pub(super) fn device_volume(name: &At<'_>, c: &mut Check) {
-    known_volume(name, c);
-    if volume(name, c) == Some(false) {
-        let or = if c.since(22) { " or Ephemeral" } else { "" };
-        let problem = format!("can only use volume source type of PersistentVolumeClaim{or} for block mode");
-        name.invalid(c, &problem);
-    }
+/// Whether the valid volume of this name may be a block device.
+pub(super) fn is_device(name: &At<'_>, c: &Check<'_>) -> bool {
+    let mut named = c.volumes.iter().filter(|(known, _)| known == name.text());
+    named.next().is_some_and(|(_, may_be_device)| *may_be_device)
 }

@@ -7,21 +7,21 @@
 use kubegc_core::{Behavior, Quantity};
 use serde_json::Value;
 
-use super::super::field::{At, Check};
-use super::apply;
+use super::super::{
+    field::{At, Check},
+    qos,
+};
 use crate::status::quoted;
 
-/// The node selector of a pod with scheduling gates gets entries only.
-pub(super) fn kept_selector(selector: &At<'_>, c: &mut Check) {
-    let mut old = At::of_object(selector.old(c)).entries();
-    if !old.all(|(key, value)| selector.key(key).value == value.value) {
-        let problem = "only additions to spec.nodeSelector are allowed (no mutations or deletions)";
-        selector.invalid_typed(c, "map[string]string", problem);
-    }
+/// Whether entries of a map were changed or removed.
+pub(super) fn lost_entries(map: &At<'_>, c: &Check<'_>) -> bool {
+    let mut old = At::of_object(map.old(c)).entries();
+    old.any(|(key, value)| map.key(key).value != value.value)
 }
 
-pub(super) fn added_tolerations(new: &At<'_>, c: &mut Check) {
-    let old = At::of_object(new.old(c));
+/// Whether tolerations were removed, or changed beside their seconds.
+pub(super) fn lost_tolerations(new: &At<'_>, c: &Check<'_>) -> bool {
+    let mut old = At::of_object(new.old(c)).items();
     let but_seconds = |value: &Value| {
         let mut value = value.clone();
         if let Some(fields) = value.as_object_mut() {
@@ -30,52 +30,33 @@ pub(super) fn added_tolerations(new: &At<'_>, c: &mut Check) {
         value
     };
     let kept: Vec<Value> = new.items().map(|one| but_seconds(one.value)).collect();
-    if old.items().any(|one| !kept.contains(&but_seconds(one.value))) {
-        new.forbidden(
-            c,
-            "existing toleration can not be modified except its tolerationSeconds",
-        );
-        return;
-    }
-    for toleration in new.items() {
-        apply("Toleration", &toleration, c);
-    }
+    old.any(|one| !kept.contains(&but_seconds(one.value)))
 }
 
 /// The ephemeral containers that a pod had.
 pub(super) fn kept_containers(new: &At<'_>, c: &mut Check) {
     let old = At::of_object(new.old(c));
     for before in old.items() {
-        let name = before.get("name");
-        let after = new.items().find(|one| one.get("name").text() == name.text());
-        let shown = quoted(name.text());
-        match after {
-            None => {
-                let problem = format!("existing ephemeral containers {shown} may not be removed\n");
-                new.forbidden(c, &problem);
-            }
-            Some(after) if after.value != before.value => {
-                let problem = format!("existing ephemeral containers {shown} may not be changed\n");
-                new.forbidden(c, &problem);
-            }
-            Some(_) => {}
-        }
+        let name = before.get("name").text();
+        let after = new.items().find(|one| one.get("name").text() == name);
+        let change = match after {
+            None => "removed",
+            Some(after) if after.value != before.value => "changed",
+            Some(_) => continue,
+        };
+        let name = quoted(name);
+        let problem = format!("existing ephemeral containers {name} may not be {change}\n");
+        new.forbidden(c, &problem);
     }
 }
 
 /// The limits of the memory of a running container may shrink.
 const MEMORY_MAY_SHRINK: Behavior = Behavior::since(34, 0, "the changelog of 1.34");
 
-/// `ValidatePodResize`. `classes` are the qualities of service of the new and of the old pod.
-pub(super) fn resized(pod: &At<'_>, classes: [&str; 2], c: &mut Check) {
+/// `ValidatePodResize`.
+pub(super) fn resized(pod: &At<'_>, c: &mut Check) {
     let (spec, old_spec) = (pod.get("spec"), c.old().get("spec"));
-    if old_spec.get("os").get("name").text() == "windows" {
-        pod.forbidden(c, "windows pods cannot be resized");
-        return;
-    }
-    apply("WholePod", pod, c);
-    let [class, old_class] = classes;
-    if class != old_class {
+    if qos::class(spec.value) != qos::class(old_spec.value) {
         let problem = "Pod QOS Class may not change as a result of resizing";
         let shown = quoted(pod.get("status").get("qosClass").text());
         spec.invalid_as(c, &shown, problem);

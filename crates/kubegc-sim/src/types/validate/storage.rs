@@ -14,60 +14,32 @@ use super::super::{
 };
 use crate::formats;
 
-/// The changed affinity of a volume.
-pub(super) fn affinity_updated(affinity: &At<'_>, c: &mut Check) {
-    let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec"));
-    if !is_renamed_affinity(&new, &old, c) {
-        let shown = match affinity.is_set() {
-            true => {
-                let sent = new.get("nodeAffinity");
-                go_syntax::value(c.version, sent.decoded(c), "core.VolumeNodeAffinity")
-            }
-            false => affinity.shown_in(c.version),
-        };
-        let problem = match c.since(27) {
-            true => "field is immutable, except for updating from beta label to GA",
-            false => "field is immutable",
-        };
-        affinity.invalid_as(c, &shown, problem);
-    }
-}
-
-/// Whether the affinity of a volume changes only from the former names of labels to their stable ones.
+/// Whether the affinity of a volume changes, except from the former names of labels to their stable ones.
 ///
 /// # Upstream
 /// `validatePvNodeAffinity`.
-fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
+pub(super) fn affinity_differs(_: &At<'_>, c: &Check<'_>) -> bool {
     /// The former names of labels, and the domains of their stable names.
-    const RENAMED: [(&str, &str); 5] = [
-        ("beta.kubernetes.io/arch", "kubernetes.io/"),
-        ("beta.kubernetes.io/os", "kubernetes.io/"),
-        ("beta.kubernetes.io/instance-type", "node.kubernetes.io/"),
-        (
-            "failure-domain.beta.kubernetes.io/region",
-            "topology.kubernetes.io/",
-        ),
-        (
-            "failure-domain.beta.kubernetes.io/zone",
-            "topology.kubernetes.io/",
-        ),
+    const RENAMED: [&str; 5] = [
+        "beta.kubernetes.io/arch kubernetes.io/",
+        "beta.kubernetes.io/os kubernetes.io/",
+        "beta.kubernetes.io/instance-type node.kubernetes.io/",
+        "failure-domain.beta.kubernetes.io/region topology.kubernetes.io/",
+        "failure-domain.beta.kubernetes.io/zone topology.kubernetes.io/",
     ];
-    let mut affinity = old.get("nodeAffinity").value.clone();
+    let [new, old] = [c.root(), c.old()].map(|volume| volume.get("spec").get("nodeAffinity"));
+    let mut affinity = old.value.clone();
     let terms = affinity.pointer_mut("/required/nodeSelectorTerms");
-    let (old_terms, new_terms) = (
-        terms.and_then(Value::as_array_mut).into_iter().flatten(),
-        new.get("nodeAffinity")
-            .get("required")
-            .get("nodeSelectorTerms")
-            .items(),
-    );
+    let old_terms = terms.and_then(Value::as_array_mut).into_iter().flatten();
+    let new_terms = new.get("required").get("nodeSelectorTerms").items();
     for (term, new_term) in old_terms.zip(new_terms) {
         let expressions = term.get_mut("matchExpressions").and_then(Value::as_array_mut);
         let expressions = expressions.into_iter().flatten();
         for (expression, new) in expressions.zip(new_term.get("matchExpressions").items()) {
             let key = expression["key"].as_str().unwrap_or_default();
             // Upstream renames a label without a new name to "".
-            let renamed = RENAMED.iter().find(|(before, _)| *before == key);
+            let mut renamed = RENAMED.iter().filter_map(|line| line.split_once(' '));
+            let renamed = renamed.find(|(before, _)| *before == key);
             let name = key.rsplit('/').next().unwrap_or_default();
             let stable = renamed.map_or(String::new(), |(_, domain)| format!("{domain}{name}"));
             if stable == new.get("key").text() {
@@ -75,7 +47,7 @@ fn is_renamed_affinity(new: &At<'_>, old: &At<'_>, c: &Check) -> bool {
             }
         }
     }
-    c.since(27) && affinity == *new.get("nodeAffinity").value
+    !c.since(27) || affinity != *new.value
 }
 
 /// The requested size of a claim does not shrink.

@@ -26,31 +26,18 @@ pub(super) fn matches(selector: &At<'_>, labels: &Value, version: KubernetesVers
     crate::label_selector(selector.value).map(|selector| selector.matches_labels(of))
 }
 
-/// The selector, if it is valid, matches the labels of the template. A missing one selects nothing, an empty
-/// one everything.
-pub(super) fn selects_template(spec: &At<'_>, c: &mut Check) {
-    let (selector, labels) = (
-        spec.get("selector"),
-        spec.get("template").get("metadata").get("labels"),
-    );
-    if !selector.is_set() || matches(&selector, labels.value, c.version) == Some(false) {
-        not_selected(spec, c);
-    }
+/// Whether the selector matches the labels of the template, or is not valid.
+pub(super) fn selects_template(spec: &At<'_>, c: &Check<'_>) -> bool {
+    let selector = spec.get("selector");
+    let labels = spec.get("template").get("metadata").get("labels");
+    selector.is_set() && matches(&selector, labels.value, c.version) != Some(false)
 }
 
 /// The same for the labels of a ReplicationController.
-pub(super) fn labels_select_template(spec: &At<'_>, c: &mut Check) {
+pub(super) fn labels_select_template(spec: &At<'_>, _: &Check<'_>) -> bool {
     let own = spec.get("template").get("metadata").get("labels");
     let mut selected = spec.get("selector").entries();
-    if selected.any(|(key, value)| own.key(key).value != value.value) {
-        not_selected(spec, c);
-    }
-}
-
-fn not_selected(spec: &At<'_>, c: &mut Check) {
-    let labels = spec.get("template").get("metadata").get("labels");
-    let shown = go_syntax::value(c.version, labels.decoded(c), "map[string]string");
-    labels.invalid_as(c, &shown, "`selector` does not match template `labels`");
+    selected.all(|(key, value)| own.key(key).value == value.value)
 }
 
 /// The templates of pods and claims of StatefulSets are validated.
