@@ -1,5 +1,5 @@
-//! The controllers that a control plane runs by default, and their choice by name, as the flag `--controllers`
-//! of kube-controller-manager makes it.
+//! The controllers that a control plane runs by default, and their choice by name, as the flag
+//! `--controllers` of kube-controller-manager makes it.
 
 use std::{fmt, sync::Arc};
 

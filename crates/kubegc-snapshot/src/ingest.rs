@@ -348,7 +348,8 @@ impl Ingest {
         pending.all(|entry| entry.inferred(&source.place.file).is_some())
     }
 
-    /// Discards the items read since there were so many records: their document is one object with a field `items`.
+    /// Discards the items read since there were so many records: their document is one object with a field
+    /// `items`.
     pub(crate) fn discard_since(&mut self, mark: usize) {
         self.store.records.truncate(mark);
         self.pending.clear();

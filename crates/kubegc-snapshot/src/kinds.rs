@@ -3,7 +3,8 @@
 //!
 //! An object that an API server returned has a namespace exactly where its kind is namespaced, so the scope
 //! of an inferred kind is certain if all objects agree. Objects without uid were written by hand and prove
-//! nothing without a namespace. The name of the resource is a guess as kubectl makes it, unless a path has it.
+//! nothing without a namespace. The name of the resource is a guess as kubectl makes it, unless a path has
+//! it.
 
 use std::{cmp::Reverse, collections::BTreeSet};
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 use kubegc_core::FieldError;
 
 use super::{Amount, Layout, Signal};
-use crate::{GoDuration, Semantics, policy::PolicySpec, semantics::behavior};
+use crate::{GoDuration, Semantics, policy::spec::PolicySpec, semantics::behavior};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Origin {

@@ -1,7 +1,7 @@
 //! The garbage collection settings of a kubelet, with the kubelet's validation.
 
 mod finding;
-mod spec;
+pub(crate) mod spec;
 mod switch;
 
 use kubegc_core::{KubernetesVersion, node_facts::FileSystem};

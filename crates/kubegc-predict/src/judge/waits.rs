@@ -292,8 +292,8 @@ impl Waiting<'_> {
         waits
     }
 
-    /// The lists that the garbage collector needs to process an object: that of its kind; all of them before the
-    /// collector starts.
+    /// The lists that the garbage collector needs to process an object: that of its kind; all of them before
+    /// the collector starts.
     fn lists(&self, kind: KindId) -> Vec<KindId> {
         let (server, collector) = (&self.simulation.server, self.simulation.plane.collector());
         let mut kinds = vec![server.watched_as(kind)];

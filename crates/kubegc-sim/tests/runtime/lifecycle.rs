@@ -1,4 +1,4 @@
-//! What the runtime knows of a pod that runs, edits, the order of listings, and copies of a node.
+//! The statuses of a pod that runs, edits, the order of listings, and copies of a node.
 
 use std::sync::Arc;
 

@@ -298,8 +298,8 @@ pub(in super::super) fn parse_path(text: &'static str) -> Option<(usize, Vec<Ste
             });
             rest = after;
         } else if let Some((name, (shown, after))) = rest
-            .split_once("@{")
-            .and_then(|(name, rest)| Some((name, rest.split_once('}')?)))
+            .split_once("@(")
+            .and_then(|(name, rest)| Some((name, rest.split_once(')')?)))
             .filter(|(name, _)| !name.contains(['.', '[', '{']))
         {
             steps.push(Step::renamed(name, shown));

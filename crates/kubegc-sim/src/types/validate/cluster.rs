@@ -57,7 +57,8 @@ fn limit_amounts(limit: &At<'_>, name: &str, c: &mut Check) {
         if let (Some(least), Some(most)) = (named(low), named(high))
             && least > most
         {
-            let shown = if high == "default request" { most } else { least };
+            let is_high = high == "default request" || low == "default";
+            let shown = if is_high { most } else { least };
             let problem = format!("{low} value {least} is greater than {high} value {most}");
             invalid(field, shown, problem, c);
         }
