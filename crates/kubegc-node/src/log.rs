@@ -109,7 +109,7 @@ pub enum Action {
     RemoveLink { path: Arc<str>, problem: NoContainer },
 }
 
-/// Also a link that is kept after its container's status was read counts as a deletion.
+/// Every action counts as a deletion, even if the link is kept after its container's status was read.
 impl PlannedAction for Action {
     type Object = Subject;
 

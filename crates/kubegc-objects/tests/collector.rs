@@ -315,6 +315,15 @@ fn what_the_collector_knows_of_an_object_is_visible() {
     let mut world = World::of("1.36", &[&owner, &blocks, &plain, &unknown]);
     world.pull();
     world.deliver_all();
+    let graph = world.collector.graph();
+    let node = |object: &Object| graph.node(&object.meta.uid).expect("it is known");
+    assert!(graph.is_virtual(node(&gone())) && !graph.is_virtual(node(&unknown)));
+    assert!(!graph.is_being_deleted(node(&unknown)));
+    assert_eq!(graph.dependents(node(&gone())), [node(&unknown)]);
+    assert_eq!(graph.identity(node(&unknown)).short(), "secret/unknown -n red");
+    let owners = graph.owners(node(&unknown));
+    let owners: Vec<_> = owners.map(|owner| owner.name.to_string()).collect();
+    assert_eq!(owners, ["gone", "owner"]);
     let retry = |world: &World, object: &Object| world.collector.retry(&object.meta.uid);
     assert_eq!(retry(&world, &gone()), None);
     // The attempt at the virtual owner fails.

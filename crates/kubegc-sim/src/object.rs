@@ -322,6 +322,21 @@ impl StoredObject {
     pub(crate) fn equals(&self, other: &Self) -> bool {
         self.body == other.body && self.meta == other.meta && self.managers == other.managers
     }
+
+    /// As [`equals`](Self::equals), whatever the times of `managedFields` are.
+    pub(crate) fn equals_but_for_times(&self, other: &Self) -> bool {
+        let untimed = |managers: &ManagedFields| {
+            let mut list = managers.as_deref().cloned().unwrap_or_default();
+            let entries = list.as_array_mut().into_iter().flatten();
+            for entry in entries.filter_map(Value::as_object_mut) {
+                entry.remove("time");
+            }
+            list
+        };
+        self.body == other.body
+            && self.meta == other.meta
+            && untimed(&self.managers) == untimed(&other.managers)
+    }
 }
 
 /// The items of the list in a field of an object; none where there is no list.

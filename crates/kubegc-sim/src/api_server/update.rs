@@ -18,6 +18,13 @@ use crate::{
     types::{facts::Facts, service::ALLOCATED_FIRST},
 };
 
+/// A write that changes nothing but the times of managed fields changes nothing: the values of an applied
+/// configuration may have other forms than the stored ones.
+///
+/// # Upstream
+/// `IgnoreManagedFieldsTimestampsTransformer` in `apiserver/pkg/endpoints/handlers/fieldmanager/equality.go`.
+const TIMES_ALONE_STAY: Behavior = Behavior::since(24, 0, "kubernetes #106388");
+
 impl ApiServer {
     /// Replaces an object (PUT).
     ///
@@ -208,6 +215,9 @@ impl ApiServer {
             self.to_stored_version(kind, &mut new)?;
         }
         new.tidy();
+        if self.version.has(TIMES_ALONE_STAY) && new.equals_but_for_times(before) {
+            new.managers.clone_from(&before.managers);
+        }
         if new.equals(before) && !self.stores_unchanged(kind, &new, before) {
             return Ok(Response::ok(Arc::clone(before)).with(warnings));
         }

@@ -3,7 +3,7 @@
 //! # Upstream
 //! [`field.Error`](https://github.com/kubernetes/kubernetes/blob/v1.20.2/staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go).
 
-use std::{fmt, rc::Rc, sync::Arc};
+use std::{cell::OnceCell, fmt, rc::Rc, sync::Arc};
 
 use kubegc_core::{KubernetesVersion, version::behavior::VALUES_ARE_JSON};
 use serde_json::{Map, Value};
@@ -38,6 +38,8 @@ pub(crate) struct Check<'v> {
     pub(crate) volumes: Vec<(String, bool)>,
     /// Whether the template of a StatefulSet may be invalid, as it was before.
     pub(crate) skips_template: bool,
+    /// Whether the stored Ingress has an invalid rule with a wildcard, and an invalid name of a secret.
+    pub(crate) stored_ingress: OnceCell<(bool, bool)>,
 }
 
 impl<'v> Check<'v> {
@@ -54,6 +56,7 @@ impl<'v> Check<'v> {
             mutable: Vec::new(),
             volumes: Vec::new(),
             skips_template: false,
+            stored_ingress: OnceCell::new(),
         }
     }
 

@@ -122,8 +122,9 @@ impl Place<'_> {
                 (at, rest) = (at.key(key), after);
                 continue;
             }
+            let end = rest.find(['.', '{']).filter(|end| *end > 0);
             let step;
-            (step, rest) = rest.split_at(rest.find(['.', '{']).unwrap_or(rest.len()));
+            (step, rest) = rest.split_at(end.unwrap_or(rest.len()));
             at = match (step.strip_prefix('?'), step.parse()) {
                 (Some(kind), _) => {
                     let mut conditions = at.items();

@@ -19,26 +19,37 @@ use crate::{
     status::quoted,
 };
 
+/// Whether the stored Ingress has an invalid rule with a wildcard, and an invalid name of a secret.
+fn stored_problems(c: &Check) -> (bool, bool) {
+    *c.stored_ingress.get_or_init(|| {
+        let spec = c.old().get("spec");
+        let is_invalid_rule = |rule: &At<'_>| {
+            let mut inner = Check::new(c.version, None);
+            apply("IngressRule", rule, &mut inner);
+            !inner.causes.is_empty()
+        };
+        let mut rules = spec.get("rules").items();
+        let mut secrets = spec.get("tls").items().map(|tls| tls.get("secretName"));
+        (
+            rules.any(|rule| rule.get("host").text().contains('*') && is_invalid_rule(&rule)),
+            secrets.any(|name| {
+                !name.text().is_empty() && !formats::subdomain(c.version, name.text()).is_empty()
+            }),
+        )
+    })
+}
+
 /// A rule with a wildcard. Rules of stored objects that have one may be invalid, and so may those that are
 /// sent in the first version.
 pub(super) fn wildcard_rule(rule: &At<'_>, c: &mut Check) {
-    let is_invalid = |rule: &At<'_>| {
-        let mut inner = Check::new(c.version, None);
-        apply("IngressRule", rule, &mut inner);
-        !inner.causes.is_empty()
-    };
-    let mut stored = c.old().get("spec").get("rules").items();
-    let may_stay = stored.any(|rule| rule.get("host").text().contains('*') && is_invalid(&rule));
-    if c.api != "v1beta1" && !may_stay {
+    if c.api != "v1beta1" && !stored_problems(c).0 {
         apply("IngressRule", rule, c);
     }
 }
 
 /// The secret of a host, unless a stored one is invalid.
 pub(super) fn secret_name(secret: &At<'_>, c: &mut Check) {
-    let is_invalid = |name: &str| !name.is_empty() && !formats::subdomain(c.version, name).is_empty();
-    let mut stored = c.old().get("spec").get("tls").items();
-    if !stored.any(|tls| is_invalid(tls.get("secretName").text())) {
+    if !stored_problems(c).1 {
         secret.subdomain(c);
     }
 }
