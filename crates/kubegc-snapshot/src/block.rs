@@ -216,10 +216,7 @@ impl<'t> Converter<'t, '_> {
         let mut block_column = None;
         // Line breaks that count only if text follows.
         let mut breaks = 0;
-        loop {
-            let Some((line, rest)) = next_line(self.rest) else {
-                break;
-            };
+        while let Some((line, rest)) = next_line(self.rest) {
             let column = line.bytes().take_while(|&byte| byte == b' ').count();
             let is_blank = column == line.len();
             if is_blank {

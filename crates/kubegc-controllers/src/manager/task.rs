@@ -27,7 +27,6 @@ pub struct Task {
     pub cause: Option<Cause>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "most work is an action")]
 #[derive(Clone, Debug)]
 pub enum Work {
     Action(Action),

@@ -27,7 +27,11 @@ macro_rules! calls {
                 $(#[$doc])*
                 async fn $method(&self, $($arg: $ty),*) -> Result<$result, RuntimeError> {
                     let call = CallRecord::new(Operation::$operation, $target);
-                    $(let call = CallRecord { $field: $value, ..call };)?
+                    $(let call = {
+                        let mut call = call;
+                        call.$field = $value;
+                        call
+                    };)?
                     self.perform(call, |$world| $effect)
                 }
             )*

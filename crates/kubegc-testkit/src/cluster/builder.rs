@@ -317,10 +317,9 @@ impl Builder {
         let mut objects = Vec::new();
         for object in &self.objects {
             match object.clone()? {
-                mut list if list["kind"] == "List" => match list["items"].take() {
-                    Value::Array(items) => objects.extend(items),
-                    _ => {}
-                },
+                mut list if list["kind"] == "List" => {
+                    objects.extend(list["items"].as_array_mut().into_iter().flat_map(std::mem::take));
+                }
                 object => objects.push(object),
             }
         }

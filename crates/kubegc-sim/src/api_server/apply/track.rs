@@ -44,12 +44,9 @@ impl ApiServer {
             return None;
         }
         let read = |list: Option<&Value>| list.and_then(Managers::read).filter(|read| !read.is_empty());
-        let Some(mut managers) = read(edited)
+        let mut managers = read(edited)
             .or_else(|| read(live))
-            .or_else(|| begins.then(Managers::default))
-        else {
-            return None;
-        };
+            .or_else(|| begins.then(Managers::default))?;
         let (resource, place) = (self.resource(kind), self.place_of(kind));
         let json = |object: &StoredObject| object.to_json_without_managers(resource);
         let before = existing.map_or_else(|| json!({}), |existing| json(existing));
