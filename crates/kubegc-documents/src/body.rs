@@ -45,11 +45,13 @@ impl<'a> Raw<'a> {
         found.map_or(&Self::Null, |(_, value)| value)
     }
 
-    /// Adds a field.
+    /// Adds a field to a map or to nothing.
     pub(crate) fn put(&mut self, key: Text<'a>, value: Self) {
-        match self {
-            Self::Map(fields) => fields.push((key, value)),
-            _ => *self = Self::Map(vec![(key, value)]),
+        if self.is_null() {
+            *self = Self::Map(Vec::new());
+        }
+        if let Self::Map(fields) = self {
+            fields.push((key, value));
         }
     }
 
@@ -268,6 +270,17 @@ mod tests {
 
     fn read(text: &str) -> Raw<'_> {
         serde_json::from_str(text).expect("an object")
+    }
+
+    #[test]
+    fn values_of_secrets_and_fields_that_are_not_read_are_not_kept() {
+        let body =
+            read(r#"{"spec": {"x": "hidden", "nodeName": 7}, "data": {"since": "a", "password": "hidden"}}"#);
+        let written = serde_json::to_string(&body).expect("it can be written");
+        assert_eq!(
+            written,
+            r#"{"spec":{"nodeName":7},"data":{"since":"a","other":""}}"#
+        );
     }
 
     #[test]

@@ -7,7 +7,6 @@ use kubegc_core::{
     admission::{MatchResources, ParameterReference, Policy, PolicyBinding, Validation, Webhook},
     json::JsonType,
 };
-
 use serde_json::Value;
 
 use super::{

@@ -123,3 +123,14 @@ fn errors_about_named_documents_name_the_missing_fields() {
         assert_eq!(node.policy, None);
     }
 }
+
+#[test]
+fn findings_are_counted_beyond_the_listed_ones() {
+    let many = (0..1_200).map(|number| container(&[("id", &format!("\"c{number}\"")), ("createdAt", "0")]));
+    let many: Vec<String> = many.collect();
+    let mut reader = NodeReader::new();
+    reader.read("f", ps(&many).as_bytes()).expect("it is read");
+    let node = reader.finish().expect("nothing was refused");
+    assert_eq!(node.findings.len(), 1_000);
+    assert!(node.finding_counts.values().eq(&[1_200]));
+}
