@@ -224,7 +224,7 @@ impl PodState {
     };
 }
 
-/// The pods that the node knows, and whether the list is complete.
+/// The pods of the node, and whether the list is complete.
 ///
 /// # Guarantees
 /// `Default` means *unknown*: no sources are ready, nothing was compared, and no pod counts as removed.

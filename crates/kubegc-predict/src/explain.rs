@@ -92,7 +92,7 @@ impl Forecast {
         Explanation { statements }
     }
 
-    /// The statement about a step. The API server deleted `deleted_with` by itself with the object of the
+    /// The statement about a step. The API server deleted `deleted_with` together with the object of the
     /// step: the IPAddresses and Endpoints of a Service.
     fn of_step(&self, depth: usize, index: usize, deleted_with: Option<&ObjectRef>) -> Statement {
         let step = &self.timeline[index];

@@ -21,7 +21,7 @@
 //! Forecasts have no rules of their own. They are read from a run of the simulated control plane
 //! (`kubegc-control-plane`).
 //!
-//! The modules are layers, and each knows only those before it: the input (`question`, `error`), `facts`
+//! The modules are layers, and each imports only those before it: the input (`question`, `error`), `facts`
 //! (what a dump shows), `simulate` (runs of the part that a question can reach), `judge` (fates from the ends
 //! of the runs, with what is missing and what is waited for), the answers (`explore`, `predict`, `closure`,
 //! `doctor`), [`Cluster`], and what surrounds it (`selection`, `explain`, `report`). `node` stands alone.

@@ -29,7 +29,7 @@ pub struct Fate {
     pub owners: Vec<Owner>,
     /// Its dependents in the collector's graph.
     pub dependents: Vec<ObjectRef>,
-    /// The time of the collector's next retry, and the number of failures so far.
+    /// The time of the collector's next retry, and the number of failures.
     pub retry: Option<(Timestamp, u32)>,
     /// The warning of a release that kubegc does not know ([`KubernetesVersion::warning`]), and the
     /// collector's warnings about the object: see its Event `OwnerRefInvalidNamespace`.

@@ -53,7 +53,7 @@ struct Run {
     #[deref(forward)]
     sync: Arc<Sync>,
     port: Port,
-    /// The volume with the writes so far, or as it was read last.
+    /// The volume with the writes of this sync, or as it was read last.
     volume: Record,
 }
 

@@ -66,7 +66,7 @@ struct Selection<'a> {
     inventory: &'a Inventory,
     /// The units with the containers that are still kept.
     units: Units<'a>,
-    /// The plan so far.
+    /// The unfinished plan.
     plan: PlanOf<EvictUnits>,
 }
 

@@ -68,7 +68,7 @@ pub struct Run {
     /// Indexes of the records of images that the space step considered and kept.
     pub(super) considered: Vec<usize>,
     pub(super) hooks_run: bool,
-    /// The plan so far.
+    /// The unfinished plan.
     pub(super) plan: PlanOf<FreeSpace>,
 }
 

@@ -236,7 +236,7 @@ fn held(count: usize, newest: &str) -> Diagnosis {
     diagnosis(&input)
 }
 
-/// Without anything newer in the dump, nobody knows how long ago the deletion began.
+/// Without anything newer in the dump, the time since the deletion is unknown.
 #[test]
 fn a_deletion_that_began_a_moment_ago_is_no_problem() {
     for (newest, is_recent, status) in [

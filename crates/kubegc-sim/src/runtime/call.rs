@@ -109,11 +109,11 @@ impl fmt::Display for CallRecord {
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Harm {
-    /// A running container was stopped, by itself or with its sandbox.
+    /// A running container was stopped, directly or with its sandbox.
     RunningContainerStopped {
         container_id: Arc<str>,
     },
-    /// A running container was removed, by itself or with its sandbox.
+    /// A running container was removed, directly or with its sandbox.
     RunningContainerRemoved {
         container_id: Arc<str>,
     },

@@ -71,7 +71,7 @@ pub(crate) enum Word {
     Fits(fn(&At<'_>) -> bool, &'static str),
     /// Whether the object was sent in this version.
     Api(bool, &'static str),
-    /// Whether the row has found no problem so far.
+    /// Whether the row has found no problem yet.
     Valid(bool),
     Required,
     /// The supported values, with their first releases.
@@ -87,7 +87,7 @@ pub(crate) enum Word {
     MaxTotal(usize),
     /// It is longer than this.
     TooLong(usize),
-    /// The fields that tell items apart.
+    /// The fields that distinguish items.
     Unique(Vec<Place<'static>>),
     /// An earlier item has the same values of these fields.
     Repeats(Vec<Place<'static>>),
@@ -99,7 +99,7 @@ pub(crate) enum Word {
     /// A problem, with the value as it is shown and the message.
     Report(fn(&At<'_>, &mut Check<'_>, &str, &str)),
     Section(&'static str),
-    /// The rows of a section by themselves: repetition begins with them.
+    /// The rows of a section, which find only repetitions among themselves.
     Apply(&'static str),
     /// The value has no problem by the rows of a section.
     Passes(&'static str),

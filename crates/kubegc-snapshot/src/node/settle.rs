@@ -41,7 +41,7 @@ pub struct NodeSnapshot {
     pub finding_counts: BTreeMap<NodeProblem, u64>,
 }
 
-/// What the caller knows about the documents.
+/// The declarations of the caller about the documents.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Declared {
     pub(crate) now: Option<Timestamp>,

@@ -234,7 +234,7 @@ pub(super) fn subscript(reference: &At<'_>, c: &mut Check) {
     reference.problems_of(c, key, problems);
 }
 
-/// Begins the validation of a pod or template: none of its volumes is valid so far.
+/// Begins the validation of a pod or template: no volume is valid yet.
 pub(super) fn no_volumes(_: &At<'_>, c: &mut Check) {
     c.volumes.clear();
 }
