@@ -46,8 +46,8 @@ pub enum Request {
     /// Deletes or recycles the storage behind a volume. Response: [`Response::Operation`].
     #[display("{operation} {volume}")]
     Operate { volume: ObjectId, operation: Operation },
-    /// Queries the cloud provider about a node. Response: [`Response::Cloud`].
-    #[display("ask the cloud provider about {node}")]
+    /// Queries the cloud provider for a node. Response: [`Response::Cloud`].
+    #[display("query the cloud provider for {node}")]
     QueryCloud {
         node: ObjectId,
         /// `spec.providerID`; empty if unset.

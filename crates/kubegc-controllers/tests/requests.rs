@@ -113,7 +113,7 @@ write, true: record event SuccessfulDelete for job.batch/report -n shop: deleted
 read, true: find the plugin to recycle the storage of job.batch/report -n shop
 read, true: ask the provisioner whether to delete job.batch/report -n shop
 write, true: delete the storage of job.batch/report -n shop
-read, true: ask the cloud provider about job.batch/report -n shop
+read, true: query the cloud provider for job.batch/report -n shop
 read, false: discover resources
 read, false: list example.com/v1/widgets -n shop
 delete, false: delete all example.com/v1/widgets -n shop
