@@ -8,7 +8,6 @@ use kubegc_core::{
     ApiResource, KindId, ObjectMeta, ObjectRef, OwnerReference, Timestamp, Uid,
     metadata::{FINALIZER_FOREGROUND, FINALIZER_ORPHAN},
 };
-use kubegc_objects::{Collector, Graph, graph::NodeId};
 use kubegc_sim::{ApiServer, StoredObject};
 use serde_json::Value;
 
@@ -161,18 +160,6 @@ impl Cluster {
     }
 }
 
-/// Objects that are related to one in the collector's graph, in the order of their identities.
-fn sorted(
-    collector: &Collector,
-    uid: &Uid,
-    related: impl FnOnce(&Graph, NodeId) -> Vec<NodeId>,
-) -> Vec<ObjectRef> {
-    let graph = collector.graph();
-    let nodes = graph.node(uid).map(|node| related(graph, node));
-    let objects = nodes.into_iter().flatten().map(|node| graph.identity(node));
-    objects.collect::<BTreeSet<_>>().into_iter().collect()
-}
-
 pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Name) -> Fate {
     let audit = &*state.audit;
     let world = World { server, audit, plane };
@@ -218,9 +205,9 @@ pub(crate) fn fate(server: &ApiServer, state: &State, plane: &Plane, object: &Na
     fate.owners = owners.collect();
     fate.retry = retry_of(&meta.uid);
     if let Some(collector) = collector {
-        fate.dependents = sorted(collector, &meta.uid, |graph, node| {
-            graph.dependents(node).to_vec()
-        });
+        let graph = collector.graph();
+        let node = graph.node(&meta.uid).into_iter();
+        fate.dependents = graph.identities(node.flat_map(|node| graph.dependents(node).iter().copied()));
         let warnings = plane.control.warnings().iter();
         let about_it = warnings.filter(|warning| warning.dependent.uid == meta.uid);
         fate.warnings.extend(about_it.map(|warning| warning.to_string()));
@@ -298,10 +285,9 @@ impl<'a> World<'a> {
         let mut finalizers = stored.meta.finalizers.clone();
         let mut blocked_by = Vec::new();
         if stored.meta.has_finalizer(FINALIZER_FOREGROUND) {
-            let collector = self.plane.control.collector();
-            blocked_by = sorted(collector, &stored.meta.uid, |graph, node| {
-                graph.blocking_dependents(node).collect()
-            });
+            let graph = self.plane.control.collector().graph();
+            let node = graph.node(&stored.meta.uid).into_iter();
+            blocked_by = graph.identities(node.flat_map(|node| graph.blocking_dependents(node)));
         }
         let resource = kind.map(|kind| &self.server.catalog()[kind]);
         if resource.is_some_and(|resource| *resource.kind == *"Namespace" && resource.group.is_empty()) {

@@ -206,6 +206,14 @@ impl Graph {
         self.object_ref(Coordinates(node.0), self.records[node.0].namespace)
     }
 
+    /// The identities of nodes, sorted and without duplicates.
+    pub fn identities(&self, nodes: impl IntoIterator<Item = NodeId>) -> Vec<ObjectRef> {
+        let mut objects: Vec<ObjectRef> = nodes.into_iter().map(|node| self.identity(node)).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        objects
+    }
+
     pub fn uid(&self, node: NodeId) -> Uid {
         self.records.uid(Coordinates(node.0))
     }

@@ -8,7 +8,7 @@ use kubegc_control_plane::{
 };
 use kubegc_controllers::{Key, NamespaceController};
 use kubegc_core::{ApiResource, KindId, ObjectMeta, ObjectRef, Timestamp, Uid, metadata, record::ObjectId};
-use kubegc_objects::{Graph, Reason, graph::NodeId};
+use kubegc_objects::{Graph, Reason};
 use kubegc_sim::{ApiServer, StoredObject};
 use kubegc_snapshot::ObjectView;
 use serde_json::Value;
@@ -134,8 +134,7 @@ impl Waiting<'_> {
     /// The dependents that block the deletion of an owner in the foreground.
     fn blocking(&self) -> Vec<Blocking> {
         let graph = self.simulation.plane.collector().graph();
-        let objects = blocking_nodes(graph, &self.end.uid).into_iter().map(|node| {
-            let object = graph.identity(node);
+        let objects = blocking(graph, &self.end.uid).into_iter().map(|object| {
             let refused = self
                 .refusals
                 .about(&object.uid)
@@ -312,7 +311,8 @@ impl Waiting<'_> {
         let catalog = self.simulation.server.catalog();
         let graph = self.simulation.plane.collector().graph();
         let owner = &self.end.uid;
-        let dependents = blocking_nodes(graph, owner).into_iter();
+        let dependents = blocking(graph, owner);
+        let dependents = dependents.iter().filter_map(|object| graph.node(&object.uid));
         let references = dependents.flat_map(|dependent| graph.owners(dependent));
         let references = references.filter(|one| one.uid == *owner);
         let kinds = references.filter_map(|one| catalog.mapping(&one.api_version, &one.kind));
@@ -320,12 +320,10 @@ impl Waiting<'_> {
     }
 }
 
-/// The dependents that block the deletion of an owner in the foreground, in the order of their identities.
-fn blocking_nodes(graph: &Graph, owner: &Uid) -> Vec<NodeId> {
+/// The dependents that block the deletion of an owner in the foreground.
+fn blocking(graph: &Graph, owner: &Uid) -> Vec<ObjectRef> {
     let owner = graph.node(owner).into_iter();
-    let mut blocking: Vec<_> = owner.flat_map(|node| graph.blocking_dependents(node)).collect();
-    blocking.sort_by_cached_key(|&node| graph.identity(node));
-    blocking
+    graph.identities(owner.flat_map(|node| graph.blocking_dependents(node)))
 }
 
 fn refused_wait(step: &Step, refusal: &Refusal, finalizer: &Arc<str>, object: &ObjectRef) -> Wait {

@@ -1,7 +1,5 @@
 //! The pending work of an idle cluster.
 
-use std::collections::BTreeSet;
-
 use kubegc_core::{ObjectRef, Timestamp};
 use kubegc_objects::{Collector, graph::NodeId};
 use kubegc_sim::ApiServer;
@@ -84,7 +82,5 @@ fn ending(server: &ApiServer, at: Timestamp) -> Vec<String> {
 fn retried(collector: &Collector) -> Vec<ObjectRef> {
     let graph = collector.graph();
     let is_retried = |&node: &NodeId| collector.retry(&graph.uid(node)).is_some();
-    let retried = graph.nodes().filter(is_retried);
-    let objects: BTreeSet<ObjectRef> = retried.map(|node| graph.identity(node)).collect();
-    objects.into_iter().collect()
+    graph.identities(graph.nodes().filter(is_retried))
 }
